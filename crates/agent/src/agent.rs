@@ -1,0 +1,265 @@
+//! The agent's face: take messages, stop turns, say what goes on, shut down.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fermix_capability::Registry;
+use fermix_capability::dispatch::Dispatcher;
+use fermix_providers::Providers;
+use fermix_store::ConversationLog;
+use fermix_types::{Clock, ConversationKey, TraceSink};
+use futures_util::FutureExt as _;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::lifecycle::Lifecycle;
+use crate::mailbox::{Accepted, Incoming, Mailbox, MailboxStatus, Pending, StopCounts};
+use crate::prompt::Prompts;
+use crate::reply::ReplyPort;
+use crate::report::{
+    MAX_IMAGE_BYTES, MAX_IMAGES, MAX_MESSAGE, Submitted, TurnReport, TurnRequest, TurnStatus,
+};
+use crate::settings::AgentSettings;
+use crate::spending::Spending;
+use crate::turn::TurnEvent;
+
+/// How many answers to refused messages are on their way at once. More are not sent.
+const MAX_REFUSALS: usize = 32;
+/// How long stopped turns are waited for at shutdown: the grace of their tools, and a little.
+const STOP_WAIT: Duration = Duration::from_secs(6);
+
+/// What an agent is made of.
+pub struct AgentParts {
+    /// Everything that can be called.
+    pub registry: Arc<Registry>,
+    /// Runs the calls.
+    pub dispatcher: Arc<Dispatcher>,
+    /// The models.
+    pub providers: Arc<Providers>,
+    /// Where conversations are kept.
+    pub conversations: Arc<dyn ConversationLog>,
+    /// The agent's settings and folders.
+    pub settings: AgentSettings,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Takes the trace rows.
+    pub trace: Arc<dyn TraceSink>,
+}
+
+/// The agent. Cheap to clone; every clone is the same agent.
+#[derive(Clone)]
+pub struct Agent(Arc<Inner>);
+
+struct Inner {
+    mailbox: Arc<Mailbox>,
+    lifecycle: Lifecycle,
+    refusals: Arc<Semaphore>,
+}
+
+/// How a shutdown went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownReport {
+    /// What was stopped because it did not end in time.
+    pub stopped: StopCounts,
+    /// Conversations whose turn did not even end after it was stopped, and was dropped.
+    pub abandoned: usize,
+}
+
+impl Agent {
+    /// Puts an agent together. Nothing runs until a message comes.
+    pub fn new(parts: AgentParts) -> Self {
+        let settings = Arc::new(parts.settings);
+        let mailbox = Arc::new(Mailbox::new(settings.coalesce));
+        let lifecycle = Lifecycle {
+            registry: parts.registry,
+            dispatcher: parts.dispatcher,
+            providers: parts.providers,
+            spending: Spending::new(
+                settings.daily_token_budget,
+                Arc::clone(&parts.conversations),
+            ),
+            conversations: parts.conversations,
+            prompts: Arc::new(Prompts::new(Arc::clone(&settings))),
+            max_iterations: settings.max_iterations,
+            clock: parts.clock,
+            trace: parts.trace,
+            mailbox: Arc::clone(&mailbox),
+        };
+        Self(Arc::new(Inner {
+            mailbox,
+            lifecycle,
+            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
+        }))
+    }
+
+    /// Takes a message. It is answered through `reply`, after the messages of its conversation
+    /// that came before it. `events` previews the turn. Must be called within a Tokio runtime.
+    pub fn submit(
+        &self,
+        request: TurnRequest,
+        reply: Arc<dyn ReplyPort>,
+        events: Option<mpsc::Sender<TurnEvent>>,
+    ) -> Submitted {
+        let turn_id = new_turn_id();
+        let (done, receiver) = oneshot::channel();
+        let problem = unacceptable(&request);
+        let key = request.conversation;
+        let pending = Pending {
+            turn_id: turn_id.clone(),
+            caller: request.caller,
+            sender: request.sender,
+            messages: vec![Incoming {
+                text: request.text,
+                platform_message_id: request.platform_message_id,
+            }],
+            images: request.images,
+            cwd: request.cwd,
+            working_folder: request.working_folder,
+            session_env: request.session_env,
+            timeout: request.timeout,
+            reply,
+            watchers: events.into_iter().collect(),
+            done: vec![done],
+        };
+        let mut submitted = Submitted {
+            turn_id,
+            done: receiver,
+        };
+        if let Some(problem) = problem {
+            self.refuse(pending, problem);
+            return submitted;
+        }
+        match self.0.mailbox.push(&key, pending) {
+            Accepted::StartLane => self.start_lane(key),
+            Accepted::Queued => {}
+            Accepted::Merged(turn_id) => submitted.turn_id = turn_id,
+            Accepted::Busy(pending, requests) => self.refuse(
+                *pending,
+                format!("Still busy with {requests} requests. Please send that again later."),
+            ),
+            Accepted::Closed(pending) => self.refuse(
+                *pending,
+                "Fermix is shutting down. Please send that again later.".to_owned(),
+            ),
+        }
+        submitted
+    }
+
+    /// Stops one conversation: its running turn, unless committed, and everything that waits.
+    /// Returns at once; the turn is gone within seconds.
+    pub fn stop(&self, conversation: &ConversationKey) -> StopCounts {
+        self.stop_some(Some(conversation))
+    }
+
+    /// Stops every conversation.
+    pub fn stop_all(&self) -> StopCounts {
+        self.stop_some(None)
+    }
+
+    fn stop_some(&self, only: Option<&ConversationKey>) -> StopCounts {
+        let (counts, dropped) = self.0.mailbox.stop(only);
+        for pending in dropped {
+            let report =
+                TurnReport::unstarted(&pending.turn_id, TurnStatus::Stopped, String::new());
+            tell(pending.done, &report);
+        }
+        counts
+    }
+
+    /// What runs and what waits.
+    pub fn status(&self) -> MailboxStatus {
+        self.0.mailbox.status()
+    }
+
+    /// Takes no further message, lets what runs and waits end for `grace`, then stops it.
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        self.0.mailbox.close();
+        let mut report = ShutdownReport::default();
+        if tokio::time::timeout(grace, self.0.mailbox.idle())
+            .await
+            .is_ok()
+        {
+            return report;
+        }
+        report.stopped = self.stop_all();
+        if tokio::time::timeout(STOP_WAIT, self.0.mailbox.idle())
+            .await
+            .is_err()
+        {
+            report.abandoned = self.0.mailbox.abort();
+        }
+        report
+    }
+
+    fn start_lane(&self, key: ConversationKey) {
+        let inner = Arc::clone(&self.0);
+        let lane = key.clone();
+        let task = tokio::spawn(async move {
+            while let Some((mut pending, cancel)) = inner.mailbox.next(&lane) {
+                let done = std::mem::take(&mut pending.done);
+                let report = inner.lifecycle.run(&lane, pending, cancel).await;
+                tell(done, &report);
+            }
+        });
+        self.0.mailbox.lane_started(&key, task.abort_handle());
+    }
+
+    /// Answers a message that starts no turn. Under a flood of them most get no answer.
+    fn refuse(&self, pending: Pending, words: String) {
+        let report = TurnReport::unstarted(&pending.turn_id, TurnStatus::Refused, words.clone());
+        if let Ok(permit) = Arc::clone(&self.0.refusals).try_acquire_owned() {
+            let reply = pending.reply;
+            tokio::spawn(async move {
+                let delivery = AssertUnwindSafe(reply.deliver(&words, None)).catch_unwind();
+                let delivered =
+                    tokio::time::timeout(crate::lifecycle::DELIVERY_DEADLINE, delivery).await;
+                if !matches!(delivered, Ok(Ok(Ok(())))) {
+                    tracing::warn!("a refusal could not be delivered");
+                }
+                drop(permit);
+            });
+        } else {
+            tracing::warn!("a message was refused without an answer: too many are on their way");
+        }
+        tell(pending.done, &report);
+    }
+}
+
+/// Why a message starts no turn.
+fn unacceptable(request: &TurnRequest) -> Option<String> {
+    let image_bytes: usize = request.images.iter().map(|image| image.data.len()).sum();
+    if is_blank(&request.text) && request.images.is_empty() {
+        Some("The message is empty. Please send some words or an image.".to_owned())
+    } else if request.text.len() > MAX_MESSAGE {
+        Some(format!(
+            "The message has {} bytes; {MAX_MESSAGE} are taken. Please put the text into a file and name it.",
+            request.text.len()
+        ))
+    } else if request.images.len() > MAX_IMAGES || image_bytes > MAX_IMAGE_BYTES {
+        Some(format!(
+            "Too many or too large images: {MAX_IMAGES} images and {} MiB are taken. Please send fewer.",
+            MAX_IMAGE_BYTES >> 20
+        ))
+    } else {
+        None
+    }
+}
+
+/// What looks blank to a reader is blank: neither providers nor the store take it.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.chars()
+        .all(|character| character.is_whitespace() || character.is_control())
+}
+
+fn tell(done: Vec<oneshot::Sender<TurnReport>>, report: &TurnReport) {
+    for sender in done {
+        // Who no longer waits need not be told.
+        let _ = sender.send(report.clone());
+    }
+}
+
+fn new_turn_id() -> String {
+    let mut bytes = [0_u8; 8];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    hex::encode(bytes)
+}

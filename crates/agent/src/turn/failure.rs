@@ -1,0 +1,103 @@
+//! Why a turn ended without an answer, and what the person reads then.
+
+use std::time::Duration;
+
+use fermix_providers::ProviderError;
+use fermix_types::Trust;
+
+use crate::report::TurnStatus;
+use crate::spending::OverBudget;
+
+/// The end of a turn that has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TurnFailure {
+    /// Somebody stopped it; nothing is delivered.
+    #[error("stopped")]
+    Stopped,
+    /// It took longer than it may.
+    #[error("the turn took longer than {0:?}")]
+    TimedOut(Duration),
+    /// No provider answered.
+    #[error(transparent)]
+    Provider(Box<ProviderError>),
+    /// The day's tokens are used up.
+    #[error(transparent)]
+    Budget(OverBudget),
+    /// The iteration cap was reached and the closing call failed.
+    #[error("Maximum iterations ({0}) reached")]
+    Cap(u32),
+    /// The loop guard ended the turn and the closing call failed.
+    #[error("{0}")]
+    Loop(String),
+    /// The conversation could not be read or stored.
+    #[error("the conversation could not be read or stored: {0}")]
+    Store(String),
+    /// The prompt could not be built in time.
+    #[error("the prompt was not ready in time")]
+    NotReady,
+    /// A defect of ours.
+    #[error("the turn crashed: {0}")]
+    Crashed(String),
+    /// The channel did not take the answer.
+    #[error("{0}")]
+    Undelivered(String),
+}
+
+impl TurnFailure {
+    /// What the person reads; `None` when nothing is said. A guest learns nothing of the owner's
+    /// keys, models or limits.
+    pub(crate) fn sentence(&self, reader: Trust) -> Option<String> {
+        const APOLOGY: &str = "Sorry, something went wrong and this request was not finished. Details are in the log.";
+        let sentence = match self {
+            Self::Stopped | Self::Undelivered(_) => return None,
+            _ if reader == Trust::Guest => {
+                "Sorry, I cannot answer this at the moment. Please try again later.".to_owned()
+            }
+            Self::TimedOut(limit) => format!(
+                "This request took longer than {limit:?} and was stopped. Ask for a smaller part of it, or give it \
+                 more time."
+            ),
+            Self::Provider(error) => error.user_sentence(),
+            Self::Budget(error) => format!("No answer: {error}."),
+            Self::Cap(_) => format!("{self}. The step limit is reached; ask for a smaller part."),
+            Self::Loop(reason) => {
+                format!("{reason}. Nothing more was learned; ask in another way.")
+            }
+            Self::NotReady => "Fermix is restarting. Please send that again.".to_owned(),
+            Self::Store(_) | Self::Crashed(_) => APOLOGY.to_owned(),
+        };
+        Some(sentence)
+    }
+
+    /// How the turn's report calls it.
+    pub(crate) fn status(&self) -> TurnStatus {
+        match self {
+            Self::Stopped => TurnStatus::Stopped,
+            Self::TimedOut(_) => TurnStatus::TimedOut,
+            Self::Crashed(_) => TurnStatus::Crashed,
+            Self::Provider(_)
+            | Self::Budget(_)
+            | Self::Cap(_)
+            | Self::Loop(_)
+            | Self::Store(_)
+            | Self::NotReady
+            | Self::Undelivered(_) => TurnStatus::Failed,
+        }
+    }
+
+    /// The name used in traces.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::TimedOut(_) => "timeout",
+            Self::Provider(error) => error.kind.as_str(),
+            Self::Budget(_) => "daily_token_budget",
+            Self::Cap(_) => "iteration_cap",
+            Self::Loop(_) => "loop_guard",
+            Self::Store(_) => "store",
+            Self::NotReady => "not_ready",
+            Self::Crashed(_) => "crashed",
+            Self::Undelivered(_) => "undelivered",
+        }
+    }
+}

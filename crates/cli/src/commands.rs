@@ -1,0 +1,10 @@
+//! The verbs, one file each.
+
+pub mod ask;
+pub mod capabilities;
+pub mod completions;
+pub mod config;
+pub mod help;
+pub mod tools;
+pub mod traces;
+pub mod version;

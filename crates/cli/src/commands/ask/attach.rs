@@ -1,0 +1,72 @@
+//! Images from the disk. The owner names them on the command line, so any file the owner can read
+//! is theirs to show.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use fermix_types::Image;
+
+/// The largest image, in bytes.
+const MAX_IMAGE: u64 = 20 << 20;
+
+/// Reads every image, or says which one cannot be attached and why.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Image>, String> {
+    paths
+        .iter()
+        .map(|path| {
+            read(path).map_err(|reason| format!("cannot attach `{}`: {reason}", path.display()))
+        })
+        .collect()
+}
+
+fn read(path: &Path) -> Result<Image, String> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    })?;
+    if !file
+        .metadata()
+        .map_err(|error| error.to_string())?
+        .is_file()
+    {
+        return Err("it is not a file".to_owned());
+    }
+    let mut data = Vec::new();
+    file.take(MAX_IMAGE + 1)
+        .read_to_end(&mut data)
+        .map_err(|error| error.to_string())?;
+    if data.len() as u64 > MAX_IMAGE {
+        return Err(format!("it is larger than {} MiB", MAX_IMAGE >> 20));
+    }
+    let mime_type = media_type(&data).ok_or("it is not a png, jpg, gif or webp image")?;
+    Ok(Image {
+        mime_type: mime_type.to_owned(),
+        data: data.into(),
+    })
+}
+
+/// The media type by the first bytes; the file's name says nothing reliable.
+fn media_type(data: &[u8]) -> Option<&'static str> {
+    match data {
+        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
+        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
+        _ => None,
+    }
+}

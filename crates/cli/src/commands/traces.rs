@@ -1,0 +1,203 @@
+//! `fermix traces`: what happened, newest last.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use fermix_daemon::traces;
+use fermix_types::TraceKind;
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::Value;
+
+use crate::args::TracesArgs;
+use crate::output::{self, Exit};
+use crate::start::Start;
+
+/// Prints the newest rows that fit the filters.
+pub fn run(args: &TracesArgs, start: &Start) -> Exit {
+    let since = match args
+        .since
+        .as_deref()
+        .map(|text| moment(text, Timestamp::now()))
+        .transpose()
+    {
+        Ok(since) => since,
+        Err(error) => {
+            return output::usage(args.json, &error);
+        }
+    };
+    let rows = match read(start.home.traces(), args, since) {
+        Ok(rows) => rows,
+        Err(error) => {
+            return output::failure(args.json, &format!("cannot read the traces: {error}"));
+        }
+    };
+    if args.json {
+        output::json(&rows);
+    } else if rows.is_empty() {
+        output::notice("no traces match");
+    } else {
+        for row in &rows {
+            output::line(&one_line(row));
+        }
+    }
+    Exit::Ok
+}
+
+/// `15m`, `2h`, `3d`, a date, or a full timestamp.
+fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let wrong = || {
+        format!(
+            "--since takes 15m, 2h, 3d, a date such as 2026-01-31, or a timestamp, not `{text}`"
+        )
+    };
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(moment);
+    }
+    if let Ok(date) = text.parse::<jiff::civil::Date>() {
+        return date
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .map(|start| start.timestamp())
+            .map_err(|_| wrong());
+    }
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let count: i64 = text[..text.len() - unit.len_utf8()]
+        .parse()
+        .map_err(|_| wrong())?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let back = count
+        .checked_mul(seconds)
+        .filter(|back| (0..=3_200_000_000).contains(back))
+        .ok_or_else(wrong)?;
+    now.checked_sub(back.seconds()).map_err(|_| wrong())
+}
+
+fn read(folder: &Path, args: &TracesArgs, since: Option<Timestamp>) -> std::io::Result<Vec<Value>> {
+    let first_day = since.map(|since| since.to_string()[..10].to_owned());
+    let mut days = traces::days(folder)?;
+    days.sort();
+    let mut rows = Vec::new();
+    for day in days
+        .iter()
+        .filter(|day| first_day.as_ref().is_none_or(|first| *day >= first))
+    {
+        for kind in TraceKind::ALL {
+            // The start rows tell which sessions belong to a conversation, so a session filter
+            // reads them too.
+            if args.kind.is_none_or(|wanted| wanted == kind)
+                || (args.session.is_some() && kind == TraceKind::AgentEvent)
+            {
+                read_file(
+                    &folder.join(day).join(format!("{}.jsonl", kind.as_str())),
+                    kind,
+                    &mut rows,
+                )?;
+            }
+        }
+    }
+    if let Some(wanted) = &args.session {
+        let sessions = sessions_of(wanted, &rows);
+        rows.retain(|(_, row)| text(row, "session_id").is_some_and(|id| sessions.contains(id)));
+    }
+    rows.retain(|(kind, row)| {
+        args.kind.is_none_or(|wanted| wanted == *kind)
+            && since.is_none_or(|since| {
+                text(row, "ts")
+                    .and_then(|ts| ts.parse::<Timestamp>().ok())
+                    .is_some_and(|ts| ts >= since)
+            })
+    });
+    rows.sort_by(|(_, a), (_, b)| text(a, "ts").cmp(&text(b, "ts")));
+    let skip = rows.len().saturating_sub(args.limit);
+    Ok(rows.into_iter().skip(skip).map(|(_, row)| row).collect())
+}
+
+fn read_file(
+    path: &Path,
+    kind: TraceKind,
+    rows: &mut Vec<(TraceKind, Value)>,
+) -> std::io::Result<()> {
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for line in BufReader::new(file).lines() {
+        // A row that a crash cut short is not JSON; the others are still good.
+        if let Ok(Value::Object(mut row)) = serde_json::from_str(&line?) {
+            row.insert("type".into(), kind.as_str().into());
+            rows.push((kind, Value::Object(row)));
+        }
+    }
+    Ok(())
+}
+
+/// The session itself and every session that ran in the conversation of that name.
+fn sessions_of(wanted: &str, rows: &[(TraceKind, Value)]) -> BTreeSet<String> {
+    let names_it = |row: &Value| {
+        text(row, "session_id") == Some(wanted)
+            || text(row, "parent_session") == Some(wanted)
+            || text(row, "conversation")
+                .is_some_and(|key| key == wanted || key.split(':').nth(1) == Some(wanted))
+    };
+    rows.iter()
+        .filter(|(_, row)| names_it(row))
+        .filter_map(|(_, row)| text(row, "session_id"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> Option<&'a str> {
+    row.get(key).and_then(Value::as_str)
+}
+
+/// One row for a person: time, type, session, then the rest as `key=value`.
+fn one_line(row: &Value) -> String {
+    let mut line = [text(row, "ts"), text(row, "type"), text(row, "session_id")]
+        .map(|part| part.unwrap_or("-"))
+        .join("  ");
+    for (key, value) in row.as_object().into_iter().flatten() {
+        if !matches!(key.as_str(), "ts" | "type" | "session_id" | "turn_id") {
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), |text| text.replace('\n', "⏎"));
+            line.push_str(&format!(
+                "  {key}={}",
+                fermix_types::text::shortened(&value, 120)
+            ));
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_reads_spans_dates_and_moments() {
+        let now: Timestamp = "2026-02-01T12:00:00Z".parse().unwrap();
+        let cases = [
+            ("15m", Some("2026-02-01T11:45:00Z")),
+            ("2h", Some("2026-02-01T10:00:00Z")),
+            ("3d", Some("2026-01-29T12:00:00Z")),
+            ("2026-01-31", Some("2026-01-31T00:00:00Z")),
+            ("2026-01-31T01:02:03Z", Some("2026-01-31T01:02:03Z")),
+            ("yesterday", None),
+            ("", None),
+            ("-5m", None),
+            ("999999999999d", None),
+            ("5é", None),
+        ];
+        for (text, expected) in cases {
+            let expected = expected.map(|moment| moment.parse::<Timestamp>().unwrap());
+            assert_eq!(moment(text, now).ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The agent itself and its owner.
+
+use super::super::kind::Kind;
+use super::super::{KeyDoc, put};
+use super::{ANY_COUNT, PROVIDERS, UNSET, row};
+
+pub(super) static ROWS: &[KeyDoc] = &[
+    row(
+        "fermix_core.timezone",
+        Kind::Zone,
+        UNSET,
+        "The time zone of jobs and events; unset means the host's.",
+        |c, _, v| put(&mut c.timezone, v),
+    ),
+    row(
+        "fermix_core.agent.name",
+        Kind::Line { max: 100 },
+        "\"fermix\"",
+        "What the agent is called.",
+        |c, _, v| put(&mut c.agent.name, v),
+    ),
+    row(
+        "fermix_core.agent.guest_persona",
+        Kind::Flag,
+        "false",
+        "Let guests meet the owner's persona; otherwise they meet a neutral one.",
+        |c, _, v| put(&mut c.agent.guest_persona, v),
+    ),
+    row(
+        "fermix_core.agent.provider",
+        PROVIDERS,
+        UNSET,
+        "The older way to name the first provider; read only when no block says `primary`.",
+        |c, _, v| put(&mut c.agent.provider, v),
+    ),
+    row(
+        "fermix_core.agent.daily_token_budget",
+        Kind::Count {
+            min: 0,
+            max: ANY_COUNT,
+        },
+        UNSET,
+        "Tokens a day over all conversations, checked before each provider call; unset means no limit.",
+        |c, _, v| put(&mut c.agent.daily_token_budget, v),
+    ),
+    row(
+        "fermix_core.personalization.user_name",
+        Kind::Line { max: 100 },
+        UNSET,
+        "How to address the owner.",
+        |c, _, v| put(&mut c.personalization.user_name, v),
+    ),
+    row(
+        "fermix_core.personalization.timezone",
+        Kind::Zone,
+        UNSET,
+        "The owner's time zone; unset means that of `[fermix_core] timezone`.",
+        |c, _, v| put(&mut c.personalization.timezone, v),
+    ),
+    row(
+        "fermix_core.personalization.communication_style",
+        Kind::Text { max: 2000 },
+        UNSET,
+        "How to talk, in the owner's words.",
+        |c, _, v| put(&mut c.personalization.communication_style, v),
+    ),
+];

@@ -1,0 +1,14 @@
+//! The sandbox through its public door, each test with a home of its own.
+
+mod ends;
+mod envs;
+mod escapes;
+mod fermix_home;
+mod paths;
+mod property;
+mod remedies;
+mod runs;
+mod trees;
+mod writes;
+
+mod support;

@@ -1,0 +1,3 @@
+//! Tools of category `config`.
+
+pub mod model_routing_config;

@@ -1,0 +1,7 @@
+//! Tools of category `system`.
+
+pub mod shell;
+pub mod tool_call;
+pub mod tool_describe;
+pub mod tool_help;
+pub mod tool_search;

@@ -1,0 +1,18 @@
+//! The built-in tools, driven through the dispatcher on throw-away homes.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its files has to stop"
+)]
+
+mod discovery;
+mod documents;
+mod edit;
+mod glob;
+mod inventory;
+mod read;
+mod routing;
+mod search;
+mod shell;
+mod world;
+mod write;
