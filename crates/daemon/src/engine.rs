@@ -189,13 +189,18 @@ impl Engine {
             .canonicalize()
             .ok()?;
         let working = self.working_folder(Some(&cwd))?;
-        (working != cwd).then(|| {
-            format!(
-                "`{}` is out of reach, so this works in `{}`; add `--root .` to reach the folder you are in",
-                cwd.display(),
-                working.display()
-            )
-        })
+        if working == cwd {
+            return None;
+        }
+        let fix = match self.assembled.sandbox.grantable_root(&cwd) {
+            Ok(_) => "add `--root .` to reach the folder you are in",
+            Err(_) => "ask from a folder below it",
+        };
+        Some(format!(
+            "`{}` is out of reach, so this works in `{}`; {fix}",
+            cwd.display(),
+            working.display()
+        ))
     }
 
     /// Where relative paths of a request from `cwd` start.

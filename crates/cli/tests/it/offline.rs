@@ -104,3 +104,15 @@ fn a_piped_message_is_asked() {
     let run = fermix_with_stdin(&home, &["ask", "--stdin"], &vec![b'x'; 300 * 1024]).code(2);
     assert!(run.stderr.contains("put it into a file"));
 }
+
+#[test]
+fn in_the_home_itself_the_advice_is_one_that_works() {
+    let home = TestHome::new();
+    let mut command = crate::support::command(&home, &["ask", "list files"]);
+    let run = crate::support::finish(command.current_dir(home.os_home()).output().unwrap()).code(0);
+    assert!(
+        run.stderr.contains("ask from a folder below it"),
+        "{}",
+        run.stderr
+    );
+}
