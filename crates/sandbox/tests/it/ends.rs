@@ -12,6 +12,11 @@ use crate::support::{TestHome, gone, marked, spec, unique};
 
 #[tokio::test]
 async fn a_dropped_run_and_a_killed_launcher_leave_nothing() {
+    // What a killed launcher leaves is adopted by the whole process, and so is not told from the
+    // children of other tests.
+    if crate::alone::was_run_elsewhere("ends::a_dropped_run_and_a_killed_launcher_leave_nothing") {
+        return;
+    }
     let test = TestHome::new(SandboxMode::Standard);
     let sandbox = test.sandbox();
     let cancel = CancellationToken::new();

@@ -1,5 +1,6 @@
 //! The sandbox through its public door, each test with a home of its own.
 
+mod alone;
 mod ends;
 mod envs;
 mod escapes;

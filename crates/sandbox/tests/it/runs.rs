@@ -277,6 +277,9 @@ async fn five_hundred_sessions_are_gone_after_a_cancel() {
 
 #[tokio::test]
 async fn endless_output_is_bounded() {
+    if crate::alone::was_run_elsewhere("runs::endless_output_is_bounded") {
+        return;
+    }
     for (way, test) in homes() {
         let sandbox = test.sandbox();
         let before = resident();
@@ -332,6 +335,9 @@ fn resident() -> usize {
 
 #[tokio::test]
 async fn a_thousand_runs_leak_nothing() {
+    if crate::alone::was_run_elsewhere("runs::a_thousand_runs_leak_nothing") {
+        return;
+    }
     let test = TestHome::new(SandboxMode::Standard);
     let sandbox = test.sandbox();
     let cancel = CancellationToken::new();
