@@ -13,10 +13,8 @@ use std::time::{Duration, Instant};
 
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{FrameId, OutsideSources, Registry, TurnScope, View};
-use fermix_providers::{Calls, ChatRequest, Providers, SystemPart};
-use fermix_store::{
-    Appended, ConversationLog, LogError, MessageId, NewUserMessage, Role, TurnRecord,
-};
+use fermix_providers::{Calls, ChatRequest, ErrorKind, Providers, SystemPart};
+use fermix_store::{Appended, ConversationLog, MessageId, NewUserMessage, Role, TurnRecord};
 use fermix_types::{Clock, ConversationKey, Image, Message, TraceIds, TraceSink, Trust};
 use futures_util::FutureExt as _;
 use sha2::{Digest as _, Sha256};
@@ -156,7 +154,7 @@ impl Lifecycle {
             .conversations
             .next_session_number()
             .await
-            .map_err(store_failed)?;
+            .map_err(TurnFailure::of_log)?;
         standing.session_id = format!("main-{number}");
         let ids = turn.ids(standing);
         let traces = Traces::new(&*self.trace, &ids);
@@ -210,9 +208,16 @@ impl Lifecycle {
             events: &events,
             max_iterations: self.max_iterations,
         };
-        let text = running
-            .run(&routes, request, &mut standing.progress)
-            .await?;
+        let text = match running.run(&routes, request, &mut standing.progress).await {
+            // Some wires have an answer without words and some have no answer at all: the same
+            // silence, unless there is more to tell of other routes.
+            Err(TurnFailure::Provider(error))
+                if error.kind == ErrorKind::EmptyResponse && error.details.tried.is_empty() =>
+            {
+                String::new()
+            }
+            end => end?,
+        };
         self.finish(turn, standing, work_note::without_imitation(&text))
             .await
     }
@@ -242,7 +247,7 @@ impl Lifecycle {
             .conversations
             .history(turn.key, limits)
             .await
-            .map_err(store_failed)?;
+            .map_err(TurnFailure::of_log)?;
         if let Some(last) = stored.last()
             && last.role == Role::User
         {
@@ -253,12 +258,12 @@ impl Lifecycle {
             self.conversations
                 .append_unfinished_marker(turn.key, last.id, record)
                 .await
-                .map_err(store_failed)?;
+                .map_err(TurnFailure::of_log)?;
             stored = self
                 .conversations
                 .history(turn.key, limits)
                 .await
-                .map_err(store_failed)?;
+                .map_err(TurnFailure::of_log)?;
         }
         Ok(history::messages(turn.key, &stored, turn.trust()))
     }
@@ -288,7 +293,7 @@ impl Lifecycle {
                 .conversations
                 .append_user(turn.key, stored)
                 .await
-                .map_err(store_failed)?
+                .map_err(TurnFailure::of_log)?
             {
                 Appended::Stored(id) => {
                     standing.request = Some(id);
@@ -345,10 +350,6 @@ fn add_current(messages: &mut Vec<Message>, text: String, images: Vec<Image>) {
 /// with other bytes than the owner's, so they have a key of their own.
 fn cache_key(key: &ConversationKey, reader: Trust) -> String {
     hex::encode(&Sha256::digest(format!("{key}\n{}", reader.as_str()))[..16])
-}
-
-fn store_failed(error: LogError) -> TurnFailure {
-    TurnFailure::Store(error.to_string())
 }
 
 fn panic_words(panic: &(dyn Any + Send)) -> String {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fermix_providers::ProviderId;
 use fermix_store::ConversationLog;
 use fermix_types::UnixMillis;
 
@@ -28,6 +29,11 @@ pub enum OverBudget {
         "the day's token count could not be read, so `[fermix_core.agent] daily_token_budget` allows no call: {0}"
     )]
     Unknown(String),
+}
+
+/// Whether a provider's tokens are nobody's bill: the embedded assistant's are an estimate.
+pub(crate) fn costs_nothing(provider: ProviderId) -> bool {
+    provider == ProviderId::Offline
 }
 
 /// The day's limit over all conversations.
@@ -66,6 +72,10 @@ impl Spending {
             .map_err(|error| OverBudget::Unknown(error.to_string()))?;
         let stored: u64 = totals
             .iter()
+            .filter(|total| {
+                // A provider that this Fermix does not know was paid as well.
+                !total.provider.parse().is_ok_and(costs_nothing)
+            })
             .map(|total| {
                 total
                     .tokens

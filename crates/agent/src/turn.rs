@@ -23,12 +23,15 @@ pub use event::TurnEvent;
 pub(crate) use failure::TurnFailure;
 
 use crate::history::add_user;
-use crate::spending::{Spending, TurnSpending};
+use crate::spending::{Spending, TurnSpending, costs_nothing};
 use crate::work_note::WorkNote;
 use event::Events;
 use guard::LoopGuard;
 
-/// More than any provider reports for one call; a count above it is a broken report.
+/// No count of one call is above this many windows of its route; one that is, is a broken report,
+/// and must not use up the day.
+const MAX_REPORTED_WINDOWS: u64 = 10;
+/// Whatever the window, so that sums cannot overflow.
 const MAX_REPORTED_TOKENS: u64 = 1 << 40;
 
 /// What a turn used, as the providers reported it.
@@ -194,7 +197,7 @@ impl TurnLoop<'_> {
         request: &ChatRequest,
         progress: &mut Progress,
     ) -> Result<(ChatResponse, usize), TurnFailure> {
-        self.before_call(progress).await?;
+        self.before_call(routes, progress).await?;
         let mut events = self.events.clone();
         let call = self.providers.first_call(
             routes,
@@ -209,7 +212,7 @@ impl TurnLoop<'_> {
         if index > 0 {
             progress.fallback_note = Some(self.fallback_note(&routes[0], route, request));
         }
-        self.after_call(&response, progress);
+        self.after_call(route, &response, progress);
         Ok((response, index))
     }
 
@@ -235,7 +238,8 @@ impl TurnLoop<'_> {
         request: &ChatRequest,
         progress: &mut Progress,
     ) -> Result<ChatResponse, TurnFailure> {
-        self.before_call(progress).await?;
+        self.before_call(std::slice::from_ref(route), progress)
+            .await?;
         let mut events = self.events.clone();
         let call = self.providers.continue_on(
             route,
@@ -245,18 +249,27 @@ impl TurnLoop<'_> {
             &self.scope.cancel,
         );
         let response = self.unless_stopped(call).await?;
-        self.after_call(&response, progress);
+        self.after_call(route, &response, progress);
         Ok(response)
     }
 
-    async fn before_call(&self, progress: &mut Progress) -> Result<(), TurnFailure> {
+    /// Before a call that one of `routes` will answer.
+    async fn before_call(
+        &self,
+        routes: &[Route],
+        progress: &mut Progress,
+    ) -> Result<(), TurnFailure> {
         if self.scope.cancel.is_cancelled() {
             return Err(TurnFailure::Stopped);
         }
-        self.spending
-            .permit(self.clock.now())
-            .await
-            .map_err(TurnFailure::Budget)?;
+        let is_free =
+            !routes.is_empty() && routes.iter().all(|route| costs_nothing(route.provider));
+        if !is_free {
+            self.spending
+                .permit(self.clock.now())
+                .await
+                .map_err(TurnFailure::Budget)?;
+        }
         progress.iterations += 1;
         self.events
             .send(&TurnEvent::IterationStarted(progress.iterations));
@@ -264,9 +277,13 @@ impl TurnLoop<'_> {
         Ok(())
     }
 
-    fn after_call(&self, response: &ChatResponse, progress: &mut Progress) {
+    fn after_call(&self, route: &Route, response: &ChatResponse, progress: &mut Progress) {
         let usage = &response.usage;
-        let bounded = |tokens: u64| tokens.min(MAX_REPORTED_TOKENS);
+        let most = route
+            .context_window
+            .saturating_mul(MAX_REPORTED_WINDOWS)
+            .min(MAX_REPORTED_TOKENS);
+        let bounded = |tokens: u64| tokens.min(most);
         let tokens = &mut progress.tokens;
         tokens.prompt += bounded(usage.prompt_tokens);
         tokens.completion += bounded(usage.completion_tokens);
@@ -283,8 +300,10 @@ impl TurnLoop<'_> {
                 *sum = Some(sum.unwrap_or(0) + bounded(reported));
             }
         }
-        self.turn_spending
-            .add(bounded(usage.prompt_tokens) + bounded(usage.completion_tokens));
+        if !costs_nothing(route.provider) {
+            self.turn_spending
+                .add(bounded(usage.prompt_tokens) + bounded(usage.completion_tokens));
+        }
         progress.model = Some(response.model.clone());
         progress.cut = response.truncated;
         self.events.send(&TurnEvent::ProviderResponse {

@@ -47,10 +47,10 @@ impl Start {
         presence::of_this_process(&self.environment, &self.executable)
     }
 
-    /// What is wrong with the folders that the configuration opens to tools.
-    pub fn unsafe_folders(&self, config: &Config) -> Vec<String> {
+    /// What is wrong with settings that are valid one by one.
+    pub fn problems(&self, config: &Config) -> Vec<String> {
         let parts = self.parts(config.clone(), &[]);
-        fermix_daemon::unsafe_folders(&parts).unwrap_or_else(|error| vec![error.to_string()])
+        fermix_daemon::problems(&parts).unwrap_or_else(|error| vec![error.to_string()])
     }
 
     fn parts(&self, config: Config, granted: &[PathBuf]) -> Parts {

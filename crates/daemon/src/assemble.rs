@@ -68,9 +68,9 @@ pub enum BuildError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// The configuration opens a folder that no grant may name.
+    /// The settings do not go together.
     #[error("{0}")]
-    UnsafeFolder(String),
+    Settings(String),
     /// A folder given for this invocation may not be granted.
     #[error("`{}` cannot be given to a question: {cause}", path.display())]
     UnsafeRoot {
@@ -142,6 +142,10 @@ pub(crate) struct Assembled {
 }
 
 pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
+    let problems = problems(parts)?;
+    if !problems.is_empty() {
+        return Err(BuildError::Settings(problems.join("\n")));
+    }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let trace = trace_files(parts, &clock);
     let sandbox = sandbox(parts, &trace)?;
@@ -226,9 +230,27 @@ fn routing_access(
     }
 }
 
-/// Folders in `[sandbox]` that tools must not be given, each with its key and the reason. A folder
-/// that does not exist opens nothing and is no problem.
-pub fn unsafe_folders(parts: &Parts) -> Result<Vec<String>, BuildError> {
+/// What is wrong with settings that are valid one by one: folders that tools must not be given, a
+/// model that another provider owns. Each names its key.
+pub fn problems(parts: &Parts) -> Result<Vec<String>, BuildError> {
+    let catalog = fermix_providers::Catalog::new(parts.config.models.clone());
+    let routing = fermix_config::validate_routing(
+        &parts.config.routing,
+        parts.config.named_primary(),
+        &|model| catalog.owner_of(model),
+    );
+    let mut problems = unsafe_folders(parts)?;
+    problems.extend(
+        routing
+            .err()
+            .map(|error| format!("[fermix_core.routing] {error}")),
+    );
+    Ok(problems)
+}
+
+/// Folders in `[sandbox]` that tools must not be given. One that does not exist opens nothing and
+/// is no problem.
+fn unsafe_folders(parts: &Parts) -> Result<Vec<String>, BuildError> {
     let settings = settings(parts);
     let sandbox = Sandbox::new(settings.clone(), surroundings(parts)?, Arc::new(Unrecorded))?;
     let granted = settings
@@ -257,9 +279,6 @@ impl TraceSink for Unrecorded {
 }
 
 fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildError> {
-    if let Some(problem) = unsafe_folders(parts)?.into_iter().next() {
-        return Err(BuildError::UnsafeFolder(problem));
-    }
     for folder in [parts.home.workspace(), parts.home.skills()] {
         std::fs::create_dir_all(&folder).map_err(|source| BuildError::Workspace {
             path: folder,
@@ -283,9 +302,24 @@ fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildEr
                 path: path.clone(),
                 cause,
             })?;
+        if let Some(blocked) = blocking(parts, &folder) {
+            return Err(BuildError::Settings(format!(
+                "`{}` cannot be given to a question: [sandbox] blocked_roots closes `{}`; remove it there first",
+                path.display(),
+                blocked.display()
+            )));
+        }
         settings.allowed_roots.push(folder);
     }
     Ok(sandbox.with_settings(settings)?)
+}
+
+/// The blocked root that `folder`, a canonical path, lies in.
+pub(crate) fn blocking(parts: &Parts, folder: &Path) -> Option<PathBuf> {
+    let blocked = parts.config.sandbox.blocked_roots.iter();
+    blocked
+        .filter_map(|root| root.canonicalize().ok())
+        .find(|root| folder.starts_with(root))
 }
 
 /// A sandbox that keeps the traces closed wherever they are.

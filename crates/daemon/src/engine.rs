@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::assemble::{Assembled, BuildError, Parts, assemble};
+use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
 use crate::inspect::{self, Row, StandIn};
 
 /// How long a question that was interrupted may take to put its things away.
@@ -193,6 +193,7 @@ impl Engine {
             return None;
         }
         let fix = match self.assembled.sandbox.grantable_root(&cwd) {
+            Ok(_) if blocking(&self.parts, &cwd).is_some() => "[sandbox] blocked_roots closes it",
             Ok(_) => "add `--root .` to reach the folder you are in",
             Err(_) => "ask from a folder below it",
         };

@@ -11,7 +11,7 @@ pub mod logs;
 pub mod presence;
 pub mod traces;
 
-pub use assemble::{BuildError, Parts, unsafe_folders};
+pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
 pub use fermix_capability::dispatch::CallOutcome;

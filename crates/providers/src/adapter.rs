@@ -19,13 +19,12 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::catalog::Catalog;
-use crate::error::{ErrorKind, ProviderError, declared, from_status};
+use crate::error::{ErrorKind, ProviderError, declared, from_document, from_status};
 use crate::patience::{Pace, Patience};
 use crate::request::{Adapter, ChatRequest, ChatResponse, EventSink, ProviderId};
 use crate::sign_in::SignIn;
 use crate::wire::{
     Arrived, Decode, Item, MAX_CALLS, Progress, calls, chat, messages, responses, sse,
-    too_many_calls,
 };
 
 /// The most of a refusal's body that is read, in bytes.
@@ -163,8 +162,21 @@ impl HttpAdapter {
         model: &str,
         events: &mut dyn EventSink,
     ) -> (Arrived, Result<End, ProviderError>) {
+        let headers = response.headers.clone();
         let bytes = pace.kept(response.into_stream(sse::MAX_STREAM));
-        let bytes = sse::capped(bytes);
+        let bytes = match sse::open(bytes, MAX_REFUSAL).await {
+            sse::Opening::Events(bytes) => sse::capped(sse::legible(bytes)),
+            sse::Opening::Document(document, broken) => {
+                let error = from_document(&document, &headers, self.provider, model, &*self.clock);
+                let error = error
+                    .or_else(|| broken.map(|broken| self.transport(broken, model)))
+                    .unwrap_or_else(|| {
+                        let words = "the server sent a document instead of a stream of events";
+                        self.malformed(words, model)
+                    });
+                return (decoder.finish(), Err(error));
+            }
+        };
         let mut stream = pin!(SseStream::from_bytes_stream(Box::pin(bytes)));
         let end = loop {
             let data = match stream.next().await {
@@ -183,11 +195,16 @@ impl HttpAdapter {
                     break Err(self.malformed("the answer is not a valid event stream", model));
                 }
             };
-            let data = match data.trim() {
+            let progress = match data.trim() {
                 "" => continue,
-                "[DONE]" => Value::Null,
+                "[DONE]" => decoder.done(events),
                 text => match serde_json::from_str(text) {
-                    Ok(data) => data,
+                    // Says nothing, and in particular not that the answer is over.
+                    Ok(Value::Null) => continue,
+                    Ok(data) => match decoder.event(&data, events) {
+                        Ok(progress) => progress,
+                        Err(refusal) => break Err(declared(refusal, self.provider, model)),
+                    },
                     Err(_) => {
                         break Err(
                             self.malformed("the answer holds an event that is not JSON", model)
@@ -195,13 +212,6 @@ impl HttpAdapter {
                     }
                 },
             };
-            let progress = match decoder.event(&data, events) {
-                Ok(progress) => progress,
-                Err(refusal) => break Err(declared(refusal, self.provider, model)),
-            };
-            if decoder.calls() > MAX_CALLS {
-                break Err(declared(too_many_calls(), self.provider, model));
-            }
             if progress == Progress::Complete {
                 break Ok(End::Complete);
             }
@@ -216,7 +226,8 @@ impl HttpAdapter {
         (decoder.finish(), end)
     }
 
-    /// Decides what a stream that has ended amounts to. Silence is never an empty success.
+    /// Decides what a stream that has ended amounts to. Silence is never an empty success;
+    /// a message without words is one, and the reader is told so.
     fn settle(
         &self,
         wire: Wire,
@@ -231,6 +242,9 @@ impl HttpAdapter {
         let failure = match end {
             Err(declared) => Some(declared),
             Ok(End::Complete) if !arrived.items.is_empty() => None,
+            // Here the message itself came, with a regular end and nothing in it. On Responses that
+            // is an item without text, and no item at all is a failure.
+            Ok(_) if wire != Wire::Responses && is_empty_message(&arrived) => None,
             Ok(end)
                 if end == End::Complete || (arrived.is_complete && arrived.items.is_empty()) =>
             {
@@ -274,6 +288,9 @@ impl HttpAdapter {
                 .partial_text
                 .push_str(&arrived.unfinished_text);
             return Err(error);
+        }
+        if calls::limit(&mut arrived.items) {
+            tracing::warn!(provider = %self.provider, model, "the answer holds more than {MAX_CALLS} tool calls; the rest is dropped");
         }
         let items = calls::settle(std::mem::take(&mut arrived.items), &request.messages);
         let mut message = calls::message(&items);
@@ -447,6 +464,16 @@ impl HttpAdapter {
 struct Secret {
     value: SecretString,
     account: Option<String>,
+}
+
+/// Whether a provider ended its message as it ends every other and put nothing into it.
+fn is_empty_message(arrived: &Arrived) -> bool {
+    arrived.items.is_empty()
+        && !arrived.has_unfinished
+        && matches!(
+            arrived.stop_reason.as_deref(),
+            Some("stop" | "end_turn" | "stop_sequence")
+        )
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use fermix_net::{NetError, NetErrorKind, Stage};
 
 use crate::request::ProviderId;
 
-pub(crate) use classify::{Refusal, declared, from_status};
+pub(crate) use classify::{Refusal, declared, from_document, from_status};
 
 /// The most of a server's own words that are kept, in bytes.
 pub const MAX_SERVER_WORDS: usize = 300;

@@ -105,7 +105,10 @@ impl Pace {
     }
 
     /// `bytes` as they come, and a timeout in place of a piece that is late.
-    pub(crate) fn kept<S>(&self, bytes: S) -> impl Stream<Item = Result<Bytes, NetError>> + Send
+    pub(crate) fn kept<S>(
+        &self,
+        bytes: S,
+    ) -> impl Stream<Item = Result<Bytes, NetError>> + Send + use<S>
     where
         S: Stream<Item = Result<Bytes, NetError>> + Send + 'static,
     {

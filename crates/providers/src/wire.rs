@@ -20,24 +20,22 @@ pub(crate) use calls::{Item, RawCall};
 /// sent back.
 pub(crate) const MAX_CALLS: usize = 256;
 
-/// The failure that ends an answer with more than [`MAX_CALLS`] calls.
-pub(crate) fn too_many_calls() -> Refusal {
-    Refusal {
-        code: Some("too_many_calls".to_owned()),
-        words: Some(format!(
-            "the answer holds more than {MAX_CALLS} tool calls and was stopped; ask for less at a time"
-        )),
-        ..Refusal::default()
-    }
-}
+/// The most tokens one count may claim. No window is as large, and sums of what a server claims
+/// must stay far from the end of the number range.
+const MAX_TOKENS: u64 = 10_000_000;
+
+/// What stands in a request for a call's name that no provider would take.
+const INVALID_NAME: &str = "invalid_name";
 
 /// Reads the events of one stream.
 pub(crate) trait Decode: Send {
     /// Takes one event and says whether the answer is complete.
     fn event(&mut self, data: &Value, events: &mut dyn EventSink) -> Result<Progress, Refusal>;
 
-    /// How many calls have begun so far.
-    fn calls(&self) -> usize;
+    /// Takes the `[DONE]` line, which only some wires end with.
+    fn done(&mut self, _events: &mut dyn EventSink) -> Progress {
+        Progress::More
+    }
 
     /// Whether any of the answer itself, thoughts aside, has arrived.
     fn has_begun(&self) -> bool;
@@ -83,9 +81,21 @@ pub(crate) fn as_object(arguments: &str) -> Option<Value> {
         .filter(Value::is_object)
 }
 
-/// A token count, or nothing when the field is absent or no number.
+/// A token count, at most [`MAX_TOKENS`], or nothing when the field is absent or no number.
 pub(crate) fn count(value: &Value) -> Option<u64> {
-    value.as_u64()
+    value.as_u64().map(|count| count.min(MAX_TOKENS))
+}
+
+/// The name of a call as a request may hold it: every provider refuses the whole conversation over
+/// a name that is empty, longer than 64 bytes, or holds anything but letters, digits, `_` and `-`.
+/// The result of such a call still says which name the model wrote.
+pub(crate) fn sent_name(name: &str) -> &str {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if (1..=64).contains(&name.len()) && name.bytes().all(is_plain) {
+        name
+    } else {
+        INVALID_NAME
+    }
 }
 
 /// An image as the address the OpenAI wires take.

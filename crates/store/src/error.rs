@@ -61,10 +61,12 @@ pub enum StoreError {
         cause: Cause,
     },
     /// Nothing happened; the caller may try again.
-    #[error("the database is busy; try again in a moment")]
+    #[error("another program holds memory.db; close it and try again")]
     Busy,
     /// The work took too long and was undone.
-    #[error("the database did not finish in time and undid the work; ask for less at once")]
+    #[error(
+        "the database did not finish in time and undid the work; close other programs that hold memory.db, or ask for less at once"
+    )]
     Deadline,
     /// Nothing was written because there is no room.
     #[error("the disk of the database is full; free some space")]

@@ -8,7 +8,7 @@ use fermix_store::{Delivered, LogError, ReplyContent, TokenCounts, TurnRecord};
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::{End, Lifecycle, Standing, Turn, panic_words, store_failed};
+use super::{End, Lifecycle, Standing, Turn, panic_words};
 use crate::agent::is_blank;
 use crate::report::{TurnReport, TurnStatus};
 use crate::traces::Traces;
@@ -19,11 +19,9 @@ pub(crate) const DELIVERY_DEADLINE: Duration = Duration::from_secs(60);
 /// How long a delivery that has begun is waited for once its turn was stopped. Most are done by
 /// then, and whoever stopped the turn is not kept waiting by one that hangs.
 const DELIVERY_GRACE: Duration = Duration::from_secs(2);
-/// What is said when the model said nothing and did nothing that is a reply.
-const NO_RESPONSE: &str = "No response came back. Please try again.";
 
 impl Lifecycle {
-    /// Delivers and stores the final text, or what stands in its place.
+    /// Delivers and stores the final text, or the reply without words that stands in its place.
     pub(super) async fn finish(
         &self,
         turn: &Turn<'_>,
@@ -45,13 +43,12 @@ impl Lifecycle {
                 .await?;
             return Ok(End::Acted);
         }
-        let note = standing.progress.user_note();
-        let words = if is_blank(text) { NO_RESPONSE } else { text };
-        self.deliver(turn, standing, words, note.as_deref(), &turn.cancel)
-            .await?;
         if is_blank(text) {
-            return Ok(End::Answered(NO_RESPONSE.to_owned()));
+            return Err(TurnFailure::Empty);
         }
+        let note = standing.progress.user_note();
+        self.deliver(turn, standing, text, note.as_deref(), &turn.cancel)
+            .await?;
         self.commit(turn, standing, ReplyContent::Text(text.to_owned()))
             .await?;
         Ok(End::Answered(text.to_owned()))
@@ -121,7 +118,7 @@ impl Lifecycle {
         self.conversations
             .append_assistant(turn.key, request, content, self.record(standing))
             .await
-            .map_err(store_failed)?;
+            .map_err(TurnFailure::of_log)?;
         Ok(())
     }
 
@@ -153,7 +150,14 @@ impl Lifecycle {
                     && self.is_fresh(turn)
                     && let Some(words) = failure.sentence(turn.trust())
                 {
-                    let said = self.deliver(turn, standing, &words, None, &turn.stop).await;
+                    // The length limit may be why nothing came.
+                    let note = match failure {
+                        TurnFailure::Empty => standing.progress.user_note(),
+                        _ => None,
+                    };
+                    let said = self
+                        .deliver(turn, standing, &words, note.as_deref(), &turn.stop)
+                        .await;
                     if let Err(error) = said {
                         tracing::warn!(conversation = %turn.key, %error, "a failure could not be reported");
                     }

@@ -1,12 +1,19 @@
 //! Why a turn ended without an answer, and what the person reads then.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use fermix_providers::ProviderError;
+use fermix_store::{LogError, StoreError};
 use fermix_types::Trust;
 
 use crate::report::TurnStatus;
 use crate::spending::OverBudget;
+
+/// What is said when the model said nothing and did nothing that is a reply.
+const NO_RESPONSE: &str = "No response came back. Please try again.";
 
 /// The end of a turn that has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +36,12 @@ pub(crate) enum TurnFailure {
     /// The loop guard ended the turn and the closing call failed.
     #[error("{0}")]
     Loop(String),
+    /// The model said nothing, and nothing was done that is a reply.
+    #[error("the model answered with nothing")]
+    Empty,
+    /// Somebody else holds the database.
+    #[error("the conversation could not be read or stored: {0}")]
+    Locked(StoreError),
     /// The conversation could not be read or stored.
     #[error("the conversation could not be read or stored: {0}")]
     Store(String),
@@ -44,12 +57,24 @@ pub(crate) enum TurnFailure {
 }
 
 impl TurnFailure {
+    /// A failure of the conversation's log. What the turn asks of it is small, so work that did
+    /// not end in time waited for the lock, too.
+    pub(crate) fn of_log(error: LogError) -> Self {
+        match error {
+            LogError::Store(error @ (StoreError::Busy | StoreError::Deadline)) => {
+                Self::Locked(error)
+            }
+            error => Self::Store(error.to_string()),
+        }
+    }
+
     /// What the person reads; `None` when nothing is said. A guest learns nothing of the owner's
     /// keys, models or limits.
     pub(crate) fn sentence(&self, reader: Trust) -> Option<String> {
-        const APOLOGY: &str = "Sorry, something went wrong and this request was not finished. Details are in the log.";
+        const APOLOGY: &str = "Sorry, something went wrong and this request was not finished. `fermix traces` has the details.";
         let sentence = match self {
             Self::Stopped | Self::Undelivered(_) => return None,
+            Self::Empty => NO_RESPONSE.to_owned(),
             _ if reader == Trust::Guest => {
                 "Sorry, I cannot answer this at the moment. Please try again later.".to_owned()
             }
@@ -64,6 +89,9 @@ impl TurnFailure {
                 format!("{reason}. Nothing more was learned; ask in another way.")
             }
             Self::NotReady => "Fermix is restarting. Please send that again.".to_owned(),
+            Self::Locked(_) => {
+                "This request was not finished: another program holds memory.db; close it and try again.".to_owned()
+            }
             Self::Store(_) | Self::Crashed(_) => APOLOGY.to_owned(),
         };
         Some(sentence)
@@ -79,6 +107,8 @@ impl TurnFailure {
             | Self::Budget(_)
             | Self::Cap(_)
             | Self::Loop(_)
+            | Self::Empty
+            | Self::Locked(_)
             | Self::Store(_)
             | Self::NotReady
             | Self::Undelivered(_) => TurnStatus::Failed,
@@ -94,6 +124,8 @@ impl TurnFailure {
             Self::Budget(_) => "daily_token_budget",
             Self::Cap(_) => "iteration_cap",
             Self::Loop(_) => "loop_guard",
+            Self::Empty => "empty_response",
+            Self::Locked(_) => "store_locked",
             Self::Store(_) => "store",
             Self::NotReady => "not_ready",
             Self::Crashed(_) => "crashed",

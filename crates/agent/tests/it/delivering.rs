@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use fermix_agent::{Agent, DeliveryError, ReplyPort, TurnRequest, TurnStatus};
 use fermix_capability::{Audience, Capability};
+use fermix_store::conversations::UNFINISHED_MARKER;
 use fermix_store::{Delivered, Role};
 use fermix_testkit::{FakeModel, Step};
-use fermix_types::{Category, PolicyClass, ToolOutput};
+use fermix_types::{Category, PolicyClass, ToolOutput, TraceKind};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -164,18 +165,56 @@ async fn replies_without_words_store_what_they_were() {
         let seen = Seen::new();
         let world = Plan::new(&model, vec![tools::attachment(&seen), tools::react(&seen)]).build();
         let report = world.ask("send it").await;
-        assert_eq!(report.status, TurnStatus::Completed);
         let last = world.history().await.pop().unwrap();
         assert_eq!(last.role, Role::Marker);
         match expected {
             Some(delivered) => {
+                assert_eq!(report.status, TurnStatus::Completed);
                 assert_eq!(last.text, delivered.marker());
                 assert!(world.inbox.texts().is_empty());
             }
             None => {
+                assert_eq!(report.status, TurnStatus::Failed);
                 assert!(last.text.contains("was not finished"), "{}", last.text);
                 assert!(world.inbox.texts()[0].starts_with("No response came back"));
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn silence_is_a_failure_on_every_wire_unless_something_was_delivered() {
+    let attach = || Step::call("send_attachment", json!({"path": "a.png"}));
+    for provider in ["openai_compatible", "anthropic", "xai"] {
+        for silence in [Step::empty, Step::nothing, || Step::say(" \n")] {
+            let model = FakeModel::start([silence(), attach(), silence(), Step::say("hello")]);
+            let seen = Seen::new();
+            let world = Plan::new(&model, vec![tools::attachment(&seen)])
+                .through(provider)
+                .build();
+            let silent = world.ask("one").await;
+            assert_eq!(silent.status, TurnStatus::Failed, "{provider}");
+            assert_eq!(silent.response, "No response came back. Please try again.");
+            assert_eq!(world.inbox.texts(), [silent.response], "{provider}");
+            let row = world.rows(TraceKind::AgentEvent).pop().unwrap();
+            assert_eq!(row["error_kind"], "empty_response");
+
+            let acted = world.ask("two").await;
+            assert_eq!(acted.status, TurnStatus::Completed, "{provider}: {acted:?}");
+            assert_eq!(acted.response, "");
+            assert_eq!(world.ask("three").await.response, "hello");
+            let ends: Vec<String> = world
+                .history()
+                .await
+                .into_iter()
+                .filter(|message| message.role == Role::Marker)
+                .map(|message| message.text)
+                .collect();
+            assert_eq!(
+                ends,
+                [UNFINISHED_MARKER, Delivered::Attachment.marker()],
+                "{provider}"
+            );
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fermix_agent::{TurnRequest, TurnStatus};
-use fermix_store::{ConversationLog as _, NewUserMessage, Role};
+use fermix_store::{
+    Appended, ConversationLog as _, NewUserMessage, ReplyContent, Role, TurnRecord,
+};
 use fermix_testkit::{FakeModel, Step, TokenCounts};
 use fermix_types::{TraceKind, UnixMillis};
 use serde_json::json;
@@ -48,6 +50,7 @@ async fn blank_answers_and_failed_deliveries_are_not_stored() {
     let world = Plan::new(&model, vec![]).build();
     let blank = world.ask("one").await;
     assert_eq!(blank.response, "No response came back. Please try again.");
+    assert_eq!(blank.status, TurnStatus::Failed);
     let deaf = Arc::new(Inbox {
         fails: true,
         ..Inbox::default()
@@ -156,6 +159,90 @@ async fn the_daily_budget_is_checked_before_every_call() {
     }
     let strangers = ended(world.send(TurnRequest::text(here(), guest(), "go"))).await;
     assert!(!strangers.response.contains("budget"), "{strangers:?}");
+}
+
+#[tokio::test]
+async fn what_the_embedded_assistant_estimates_is_nobodys_bill() {
+    let budget = "[fermix_core.agent]\ndaily_token_budget = 100\n";
+    let model = FakeModel::start([]);
+    let mut plan = Plan::new(&model, vec![]);
+    plan.config = budget.to_owned();
+    let world = plan.build();
+    for asked in 1..=2 {
+        let report = world.ask("what can you do?").await;
+        assert_eq!(
+            report.status,
+            TurnStatus::Completed,
+            "{asked}: {}",
+            report.response
+        );
+        assert_eq!(report.provider.as_deref(), Some("offline"));
+        assert!(report.tokens.total > 100, "an estimate is still shown");
+    }
+
+    // On a day that also knows a paid model, only that one counts.
+    let model = FakeModel::start([Step::say("paid").with_usage(TokenCounts::new(90, 20))]);
+    let world = Plan::new(&model, vec![]).with_config(budget).build();
+    let earlier = NewUserMessage {
+        text: "hello".into(),
+        guest: false,
+        at: UnixMillis(1_796_083_200_000),
+        platform_message_id: None,
+    };
+    let Ok(Appended::Stored(request)) = world.log.append_user(&here(), earlier).await else {
+        panic!("the first message is stored");
+    };
+    let record = TurnRecord {
+        at: UnixMillis(1_796_083_200_000),
+        provider: Some("offline".into()),
+        tokens: fermix_store::TokenCounts {
+            prompt: Some(5_000),
+            ..Default::default()
+        },
+        ..TurnRecord::default()
+    };
+    let words = ReplyContent::Text("hello to you".into());
+    world
+        .log
+        .append_assistant(&here(), request, words, record)
+        .await
+        .unwrap();
+    assert_eq!(world.ask("go").await.response, "paid");
+    let refused = world.ask("go").await.response;
+    assert!(refused.contains("110 of 100 tokens"), "{refused}");
+}
+
+#[tokio::test]
+async fn one_absurd_usage_report_does_not_use_up_the_day() {
+    // Ten windows of a model that the catalog does not know.
+    const MOST: u64 = 1_000_000;
+    let absurd = TokenCounts::new(1 << 50, 1 << 50).with_cache(1 << 50, 0);
+    let model = FakeModel::start([
+        Step::call("file_read", json!({"path": "a"})).with_usage(absurd),
+        Step::say("done").with_usage(TokenCounts::new(50, 5)),
+        Step::say("still here"),
+    ]);
+    let seen = Seen::new();
+    let world = Plan::new(&model, vec![tools::file_read(&seen)])
+        .with_config("[fermix_core.agent]\ndaily_token_budget = 3_000_000\n")
+        .build();
+    let report = world.ask("go").await;
+    assert_eq!(report.response, "done");
+    let tokens = report.tokens;
+    assert_eq!(
+        (tokens.prompt, tokens.completion, tokens.context),
+        (MOST + 50, MOST + 5, MOST)
+    );
+    assert_eq!(tokens.cached, Some(MOST));
+    let totals = world
+        .log
+        .token_totals(UnixMillis(1_796_083_200_000))
+        .await
+        .unwrap();
+    assert_eq!(totals.len(), 1);
+    assert_eq!(totals[0].tokens.prompt, Some(MOST + 50));
+    assert_eq!(totals[0].tokens.completion, Some(MOST + 5));
+    assert_eq!(world.ask("and now?").await.response, "still here");
 }
 
 #[tokio::test]

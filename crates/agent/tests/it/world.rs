@@ -10,6 +10,7 @@ use fermix_agent::{
 use fermix_capability::{Caller, Capability, Deferral, Dispatcher, Ports, Presence, Registry};
 use fermix_config::{Config, Environment, Home, Overrides};
 use fermix_net::Net;
+use fermix_providers::offline::OfflineAdapter;
 use fermix_providers::{Backoff, Providers};
 use fermix_secrets::auth_json::AuthFile;
 use fermix_store::{
@@ -112,8 +113,11 @@ impl<'a> Plan<'a> {
         let home = TestHome::new();
         home.write_config(&self.config);
         let mut pairs = home.env();
-        for name in ["ANTHROPIC_API_KEY", "XAI_API_KEY"] {
-            pairs.push((name.into(), FakeModel::KEY.into()));
+        // A key alone would configure the real provider.
+        for (provider, name) in [("anthropic", "ANTHROPIC_API_KEY"), ("xai", "XAI_API_KEY")] {
+            if self.config.contains(&format!(".providers.{provider}]")) {
+                pairs.push((name.into(), FakeModel::KEY.into()));
+            }
         }
         let environment = Environment::from_pairs(pairs);
         let folders = Home::resolve(None, &environment).unwrap();
@@ -132,7 +136,8 @@ impl<'a> Plan<'a> {
             trace.clone(),
         )
         .unwrap()
-        .with_backoff(quick, quick);
+        .with_backoff(quick, quick)
+        .with_offline(Arc::new(OfflineAdapter));
         let registry = Arc::new(Registry::new(Deferral::On));
         registry.register_all(self.tools).unwrap();
         let store = Store::open(&folders.database(), &StoreOptions::default()).unwrap();

@@ -77,7 +77,11 @@ fn body(capability: &Capability) -> String {
         for example in &metadata.examples {
             add(
                 &mut text,
-                format_args!("\n- {}: `{}`", example.note, example.args),
+                format_args!(
+                    "\n- {}: `{}`",
+                    example.note.trim_end_matches('.'),
+                    example.args
+                ),
             );
         }
     }

@@ -151,6 +151,9 @@ fn print(report: &TurnReport, session: &str, as_json: bool, shown: &str) -> Exit
             output::notice(note);
         }
     } else {
+        if !shown.is_empty() {
+            output::line("");
+        }
         output::notice(&report.response);
     }
     if is_answer { Exit::Ok } else { Exit::Failed }

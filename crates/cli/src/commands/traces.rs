@@ -128,9 +128,10 @@ fn read_file(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    for line in BufReader::new(file).lines() {
-        // A row that a crash cut short is not JSON; the others are still good.
-        if let Ok(Value::Object(mut row)) = serde_json::from_str(&line?) {
+    for line in BufReader::new(file).split(b'\n') {
+        // A row that a crash cut short, or that holds a bad byte, is not JSON; the others are
+        // still good.
+        if let Ok(Value::Object(mut row)) = serde_json::from_slice(&line?) {
             row.insert("type".into(), kind.as_str().into());
             rows.push((kind, Value::Object(row)));
         }

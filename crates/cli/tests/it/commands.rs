@@ -447,3 +447,88 @@ fn many_changes_at_once_all_arrive() {
         assert!(text.contains(&format!("m{number}")), "{text}");
     }
 }
+
+#[test]
+fn settings_that_do_not_go_together_are_refused_through_every_door() {
+    let home = TestHome::new();
+    let provider = [
+        "config",
+        "set",
+        "fermix_core.routing.subagent_provider",
+        "openrouter",
+    ];
+    fermix(&home, &provider).code(0);
+    let model = [
+        "config",
+        "set",
+        "fermix_core.routing.subagent_model",
+        "claude-sonnet-4-6",
+    ];
+    let run = fermix(&home, &model).code(1);
+    assert!(
+        run.stderr.contains("[fermix_core.routing]"),
+        "{}",
+        run.stderr
+    );
+    home.write_config(
+        "[fermix_core.routing]\nsubagent_provider = \"openrouter\"\nsubagent_model = \"claude-sonnet-4-6\"\n",
+    );
+    fermix(&home, &["config", "validate"]).code(1);
+}
+
+#[test]
+fn a_blocked_folder_stays_closed_to_a_question_that_names_it() {
+    let home = TestHome::new();
+    let project = home.os_home().join("proj");
+    std::fs::create_dir(&project).unwrap();
+    home.write_config(&format!(
+        "[sandbox]\nblocked_roots = ['{}']\n",
+        project.display()
+    ));
+    let ask = |args: &[&str]| {
+        let mut command = crate::support::command(&home, args);
+        crate::support::finish(command.current_dir(&project).output().unwrap())
+    };
+    let run = ask(&["ask", "--root", ".", "list files"]).code(1);
+    assert!(
+        run.stderr.contains("blocked_roots closes"),
+        "{}",
+        run.stderr
+    );
+    let run = ask(&["ask", "list files"]).code(0);
+    assert!(
+        run.stderr.contains("[sandbox] blocked_roots closes it"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_pipe_is_no_image_and_is_not_waited_for() {
+    let home = TestHome::new();
+    let pipe = home.workspace().join("f.png");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let run = fermix(&home, &["ask", "--attach", "f.png", "what is this?"]).code(1);
+    assert!(run.stderr.contains("it is not a file"), "{}", run.stderr);
+}
+
+#[test]
+fn one_bad_byte_hides_no_other_row() {
+    let home = TestHome::new();
+    fermix(&home, &["tools", "call", "tool_help", "--args", "{}"]).code(1);
+    let rows = home.fermix_home().join("traces");
+    let day = std::fs::read_dir(rows)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let mut file = std::fs::File::options()
+        .append(true)
+        .open(day.join("tool_exec.jsonl"))
+        .unwrap();
+    std::io::Write::write_all(&mut file, b"\xFF\n{\"torn\n").unwrap();
+    fermix(&home, &["tools", "call", "tool_help", "--args", "{}"]).code(1);
+    assert_eq!(traces(&home, "tool_exec").len(), 2);
+}

@@ -167,11 +167,51 @@ pub(crate) fn from_status(
             "the server answered with status {status} and no explanation"
         ))
     });
-    // The head of a response had arrived, but nothing of an answer: asking again repeats no work.
-    let mut error = declared(refusal, provider, model).at(Stage::BeforeResponse);
-    error.retry_after = retry_after(headers, now);
+    let mut error = instead_of_answer(refusal, headers, provider, model, now);
     if provider == ProviderId::Ollama && status == 404 {
         error.message = format!("the model is not pulled; run `ollama pull {model}`");
+    }
+    error
+}
+
+/// The error for a success whose body is one JSON document instead of events, when the document
+/// says what is wrong.
+pub(crate) fn from_document(
+    document: &[u8],
+    headers: &HeaderMap,
+    provider: ProviderId,
+    model: &str,
+    clock: &dyn Clock,
+) -> Option<ProviderError> {
+    // Whatever follows the first value changes nothing about it.
+    let mut values = serde_json::Deserializer::from_slice(document).into_iter::<Value>();
+    let document = values.next()?.ok()?;
+    // Some gateways wrap the one failure in a list.
+    let body = if document.is_array() {
+        &document[0]
+    } else {
+        &document
+    };
+    let now = clock.now().as_seconds();
+    let refusal = Refusal::from_value(body, now);
+    let says_why = refusal.words.is_some() || body["error"].is_object();
+    says_why.then(|| instead_of_answer(refusal, headers, provider, model, now))
+}
+
+/// The head of a response had arrived, but nothing of an answer: asking again repeats no work.
+fn instead_of_answer(
+    refusal: Refusal,
+    headers: &HeaderMap,
+    provider: ProviderId,
+    model: &str,
+    now_seconds: i64,
+) -> ProviderError {
+    let mut error = declared(refusal, provider, model).at(Stage::BeforeResponse);
+    error.retry_after = retry_after(headers, now_seconds);
+    if matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Quota) {
+        // Many servers say it in the header only.
+        let asked = error.retry_after.filter(|wait| !wait.is_zero());
+        error.details.resets_in = error.details.resets_in.or(asked);
     }
     error
 }

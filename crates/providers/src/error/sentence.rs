@@ -90,7 +90,7 @@ impl ProviderError {
                 format!("{provider} finished without an answer. Try again or rephrase the request.")
             }
             ErrorKind::Provider | ErrorKind::Transport => {
-                format!("Sorry, {provider} could not answer: “{words}”. The details are in the log.")
+                format!("Sorry, {provider} could not answer: “{words}”. `fermix traces` has the details.")
             }
             ErrorKind::Cancelled => "Stopped.".to_owned(),
         }

@@ -28,6 +28,27 @@ pub(crate) struct RawCall {
     pub arguments: String,
 }
 
+/// Drops what comes after the first [`MAX_CALLS`] calls, and says whether there was anything.
+///
+/// Text stays. What only the provider understands goes with the call it led up to: without that
+/// call the provider would refuse it.
+pub(crate) fn limit(items: &mut Vec<Item>) -> bool {
+    let is_call = |(_, item): &(usize, &Item)| matches!(item, Item::Call(_));
+    let beyond = items.iter().enumerate().filter(is_call).nth(MAX_CALLS);
+    let Some((at, _)) = beyond else {
+        return false;
+    };
+    let rest = items.split_off(at);
+    while matches!(items.last(), Some(Item::Kept(_))) {
+        items.pop();
+    }
+    items.extend(
+        rest.into_iter()
+            .filter(|item| matches!(item, Item::Text(_))),
+    );
+    true
+}
+
 /// Gives every call exactly one arguments text and an id of its own.
 ///
 /// Some models run the arguments of two calls together (`{"a":1}{"a":2}`). They meant two calls,

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use decode::Decoder;
 
-use super::{data_uri, image_caption};
+use super::{data_uri, image_caption, sent_name};
 use crate::catalog::ModelFacts;
 use crate::request::{ChatRequest, ProviderId};
 
@@ -145,7 +145,7 @@ fn messages(request: &ChatRequest, short_ids: bool) -> Vec<Value> {
                     let calls = assistant.tool_calls.iter().map(|call| {
                         json!({
                             "id": call_id(&call.call_id), "type": "function",
-                            "function": {"name": call.name, "arguments": call.arguments},
+                            "function": {"name": sent_name(&call.name), "arguments": call.arguments},
                         })
                     });
                     entry["tool_calls"] = calls.collect();

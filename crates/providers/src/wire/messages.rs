@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) use decode::Decoder;
 
-use super::{Item, as_object};
+use super::{Item, as_object, sent_name};
 use crate::catalog::{ModelFacts, Thinking};
 use crate::request::{Calls, ChatRequest, ProviderId, SystemPart};
 
@@ -224,7 +224,7 @@ fn answered(assistant: &AssistantMessage) -> Vec<Value> {
 fn tool_use(id: &str, name: &str, arguments: &str) -> Value {
     // The API takes an object only. What the model wrote is kept where the model can see it.
     let input = as_object(arguments).unwrap_or_else(|| json!({"unparseable_arguments": arguments}));
-    json!({"type": "tool_use", "id": id, "name": name, "input": input})
+    json!({"type": "tool_use", "id": id, "name": sent_name(name), "input": input})
 }
 
 /// What has to be sent back next time, when the message's text and calls do not say it all.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 pub(crate) use decode::Decoder;
 
-use super::{Item, data_uri, image_caption};
+use super::{Item, data_uri, image_caption, sent_name};
 use crate::catalog::ModelFacts;
 use crate::request::{ChatRequest, ProviderId};
 
@@ -195,7 +195,7 @@ fn text_item(text: &str) -> Value {
 }
 
 fn call_item(call_id: &str, name: &str, arguments: &str) -> Value {
-    json!({"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments})
+    json!({"type": "function_call", "call_id": call_id, "name": sent_name(name), "arguments": arguments})
 }
 
 /// What has to be sent back next time, when the message's text and calls do not say it all.

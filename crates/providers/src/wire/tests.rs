@@ -225,3 +225,28 @@ fn pieces_of_calls_find_their_call_however_a_server_numbers_them() {
         assert_eq!(got, Ok((expected, false)));
     }
 }
+
+#[test]
+fn counts_beyond_belief_are_bounded() {
+    let chat =
+        json!({"choices": [], "usage": {"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX}});
+    let counts = json!({
+        "input_tokens": u64::MAX, "output_tokens": u64::MAX, "cache_read_input_tokens": u64::MAX,
+        "cache_creation_input_tokens": u64::MAX,
+    });
+    let events = [
+        json!({"type": "response.completed", "response": {"usage": counts}}),
+        chat,
+        json!({"type": "message_delta", "usage": counts}),
+    ];
+    for (mut decoder, event) in decoders().into_iter().zip(events) {
+        assert!(decoder.event(&event, &mut Unseen).is_ok());
+        let usage = decoder.finish().usage;
+        let total = usage.prompt_tokens + usage.completion_tokens;
+        assert_eq!(
+            (usage.completion_tokens, usage.total_tokens),
+            (10_000_000, total)
+        );
+        assert!(total <= 40_000_000, "{usage:?}");
+    }
+}

@@ -75,7 +75,6 @@ async fn a_first_call_follows_the_table() {
             primary_requests: 1,
             failovers: 1,
         },
-        Case { name: "nothing at all", primary: vec![Step::nothing()], outcome: Err(ErrorKind::EmptyResponse), primary_requests: 1, failovers: 0 },
         Case { name: "cut before anything", primary: vec![Step::say("x").cut_after(1), ok()], outcome: Ok(0), primary_requests: 2, failovers: 0 },
         Case { name: "cut inside a call", primary: vec![Step::call("file_read", json!({"path": "a"})).cut_after(3), ok()], outcome: Ok(0), primary_requests: 2, failovers: 0 },
         Case { name: "cut after a delta", primary: vec![Step::say("one two").cut_after(2)], outcome: Err(ErrorKind::TransportClosed), primary_requests: 1, failovers: 0 },

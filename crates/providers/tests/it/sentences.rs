@@ -75,6 +75,37 @@ async fn each_failure_has_its_sentence_and_none_shows_a_secret() {
             &["Wait a moment"],
         ),
         case(
+            "openrouter",
+            Step::status(429).with_header("retry-after", "1500"),
+            ErrorKind::RateLimit,
+            &["resets in 25 min"],
+        ),
+        // A success that is none.
+        case(
+            "mistral",
+            Step::status(200).with_body(limit),
+            ErrorKind::RateLimit,
+            &["of the plus plan", "resets in 60 min"],
+        ),
+        case(
+            "xai",
+            Step::status(200).with_body(format!("\n [{quoted}]")),
+            ErrorKind::Auth,
+            &["API key", "[secret]"],
+        ),
+        case(
+            "anthropic",
+            Step::say("x").with_raw(0, "{\"error\": {\"message\": \"no such deployment\"}}\n\n"),
+            ErrorKind::Provider,
+            &["“no such deployment”", "`fermix traces`"],
+        ),
+        case(
+            "mistral",
+            Step::status(200).with_body("{\"data\": []}"),
+            ErrorKind::Transport,
+            &["a document instead of a stream"],
+        ),
+        case(
             "mistral",
             Step::status(429).with_body(limit),
             ErrorKind::RateLimit,
@@ -102,7 +133,7 @@ async fn each_failure_has_its_sentence_and_none_shows_a_secret() {
             "anthropic",
             Step::status(413).with_message("request_too_large"),
             ErrorKind::Provider,
-            &["details are in the log"],
+            &["`fermix traces` has the details"],
         ),
         case(
             "ollama",

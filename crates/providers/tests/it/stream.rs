@@ -148,6 +148,16 @@ async fn streams_may_be_odd_but_not_endless() {
                 whole,
             ),
             (
+                "an event that is null",
+                Step::say("one two three").with_raw(1, "data: null\n\n"),
+                whole,
+            ),
+            (
+                "a byte that is no text",
+                Step::say("one two three").with_raw(1, b"data: {\"type\":\"\xff\"}\n\n".to_vec()),
+                whole,
+            ),
+            (
                 "an event that is no JSON",
                 Step::say("one two three").malformed(),
                 Err(ErrorKind::Transport),
@@ -264,19 +274,24 @@ async fn an_answer_holds_only_so_many_calls() {
             r#"{"to":"200"}"#
         );
 
-        let model = FakeModel::start([calls(257), Step::say("never asked for")]);
-        let error = on(wire, &model).first(&request("go")).await.0.unwrap_err();
+        // Those beyond are dropped, and the conversation goes on without them.
+        let model = FakeModel::start_with(
+            [calls(300), Step::say("go on")],
+            Checks::all().without(Rule::Replay),
+        );
+        let setup = on(wire, &model);
+        let mut conversation = request("go");
+        let (response, _) = setup.first(&conversation).await.0.unwrap();
+        let kept = &response.message.tool_calls;
         assert_eq!(
-            (error.kind, error.code.as_deref()),
-            (ErrorKind::Provider, Some("too_many_calls")),
+            (kept.len(), kept[255].arguments.as_str()),
+            (256, r#"{"to":"255"}"#),
             "{wire}"
         );
-        assert!(
-            error.user_sentence().contains("more than 256 tool calls"),
-            "{}",
-            error.user_sentence()
-        );
-        assert_eq!(model.request_count(), 1);
+        append(&mut conversation, &response, &[]);
+        let route = &setup.providers.routes()[0];
+        setup.next(route, &conversation).await.unwrap();
+        model.assert_clean();
 
         // Calls run together count one by one; those there is no room for stay one call, which
         // dispatch refuses.
@@ -292,5 +307,58 @@ async fn an_answer_holds_only_so_many_calls() {
             (201, true),
             "{wire}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_words_is_an_answer_and_no_message_is_none() {
+    for (wire, step, expected) in [
+        ("xai", Step::empty(), Ok("")),
+        ("openai_compatible", Step::empty(), Ok("")),
+        ("anthropic", Step::empty(), Ok("")),
+        ("anthropic", Step::nothing(), Ok("")),
+        ("xai", Step::nothing(), Err(ErrorKind::EmptyResponse)),
+        (
+            "openai_compatible",
+            Step::empty().with_raw(0, "data: [DONE]\n\n"),
+            Err(ErrorKind::EmptyResponse),
+        ),
+    ] {
+        let model = FakeModel::start([step]);
+        let setup = on(wire, &model);
+        let outcome = setup.first(&request("go")).await.0;
+        let got = outcome
+            .as_ref()
+            .map(|(response, _)| response.message.text.as_str())
+            .map_err(|error| error.kind);
+        assert_eq!(got, expected, "{wire}");
+        assert_eq!(model.request_count(), 1, "{wire}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_no_provider_takes_is_not_sent_back() {
+    let long = "x".repeat(65);
+    for wire in WIRES {
+        for name in ["", "read file", "lire_\u{e9}", long.as_str()] {
+            let model = FakeModel::start_with(
+                [
+                    Step::call(name, json!({"path": "a"})).with_reasoning(["hm"]),
+                    Step::say("done"),
+                ],
+                Checks::all().without(Rule::Replay),
+            );
+            let setup = on(wire, &model);
+            let mut request = request("go");
+            let (response, _) = setup.first(&request).await.0.unwrap();
+            assert_eq!(calls(&response), [(name, r#"{"path":"a"}"#)], "{wire}");
+            append(&mut request, &response, &[]);
+            let route = &setup.providers.routes()[0];
+            setup.next(route, &request).await.unwrap();
+            let sent = String::from_utf8(model.last_request().raw.to_vec()).unwrap();
+            assert!(sent.contains(r#""name":"invalid_name""#), "{wire}: {sent}");
+            assert!(!sent.contains(&format!("\"name\":\"{name}\"")), "{wire}");
+            model.assert_clean();
+        }
     }
 }

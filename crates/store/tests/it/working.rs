@@ -70,6 +70,23 @@ async fn a_write_that_fails_panics_or_never_ends_is_undone_and_the_next_one_work
 }
 
 #[tokio::test]
+async fn a_database_that_another_program_holds_is_named_as_such() {
+    let home = Home::new();
+    let store = home.open();
+    let other = rusqlite::Connection::open(home.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let held = insert(&store, "waits in vain").await.unwrap_err();
+    assert!(matches!(held, StoreError::Busy), "{held:?}");
+    assert_eq!(
+        held.to_string(),
+        "another program holds memory.db; close it and try again"
+    );
+    other.execute_batch("ROLLBACK").unwrap();
+    insert(&store, "now it works").await.unwrap();
+    assert_eq!(count(&store).await, 1);
+}
+
+#[tokio::test]
 async fn reads_are_bounded_cannot_write_and_do_not_wait_for_the_writer() {
     let home = Home::new();
     let options = StoreOptions {

@@ -21,17 +21,15 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Image>, String> {
 }
 
 fn read(path: &Path) -> Result<Image, String> {
-    let file = File::open(path).map_err(|error| match error.kind() {
+    let explain = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_owned(),
         _ => error.to_string(),
-    })?;
-    if !file
-        .metadata()
-        .map_err(|error| error.to_string())?
-        .is_file()
-    {
+    };
+    // Opening a pipe would wait for somebody to write into it.
+    if !path.metadata().map_err(explain)?.is_file() {
         return Err("it is not a file".to_owned());
     }
+    let file = File::open(path).map_err(explain)?;
     let mut data = Vec::new();
     file.take(MAX_IMAGE + 1)
         .read_to_end(&mut data)

@@ -20,8 +20,8 @@ pub fn run(key: &str, value: &str, as_json: bool, start: &Start) -> Exit {
         return output::failure(as_json, &error.to_string());
     }
     // A configuration that is invalid as a whole is refused by the save, with its own words.
-    let unsafe_folders = file.config().map(|config| start.unsafe_folders(&config));
-    if let Ok(problems) = unsafe_folders
+    let problems = file.config().map(|config| start.problems(&config));
+    if let Ok(problems) = problems
         && !problems.is_empty()
     {
         return output::failure(as_json, &problems.join("\n"));

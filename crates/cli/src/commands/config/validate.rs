@@ -10,16 +10,16 @@ use crate::start::Start;
 pub fn run(as_json: bool, start: &Start) -> Exit {
     let path = start.home.config_file();
     let loaded = Config::load(&start.home, &start.environment, &Overrides::default());
-    let unsafe_folders = loaded
+    let problems = loaded
         .as_ref()
-        .map(|config| start.unsafe_folders(config))
+        .map(|config| start.problems(config))
         .unwrap_or_default();
     match loaded {
-        Ok(_) if !unsafe_folders.is_empty() => {
+        Ok(_) if !problems.is_empty() => {
             if !as_json {
-                return output::failure(false, &unsafe_folders.join("\n"));
+                return output::failure(false, &problems.join("\n"));
             }
-            let problems: Vec<_> = unsafe_folders
+            let problems: Vec<_> = problems
                 .iter()
                 .map(|reason| json!({ "reason": reason }))
                 .collect();

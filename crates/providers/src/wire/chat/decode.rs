@@ -25,11 +25,6 @@ pub(crate) struct Decoder {
 
 impl Decode for Decoder {
     fn event(&mut self, data: &Value, events: &mut dyn EventSink) -> Result<Progress, Refusal> {
-        if data.is_null() {
-            // The `[DONE]` line.
-            self.end(events);
-            return Ok(Progress::Complete);
-        }
         if data["error"].is_object() || data["error"].is_string() {
             return Err(Refusal::from_value(data, 0));
         }
@@ -58,8 +53,9 @@ impl Decode for Decoder {
         Ok(Progress::More)
     }
 
-    fn calls(&self) -> usize {
-        self.calls.len()
+    fn done(&mut self, events: &mut dyn EventSink) -> Progress {
+        self.end(events);
+        Progress::Complete
     }
 
     fn has_begun(&self) -> bool {
@@ -187,7 +183,8 @@ fn usage(usage: &Value) -> Usage {
     Usage {
         prompt_tokens,
         completion_tokens,
-        total_tokens: count(&usage["total_tokens"]).unwrap_or(prompt_tokens + completion_tokens),
+        total_tokens: count(&usage["total_tokens"])
+            .unwrap_or(prompt_tokens.saturating_add(completion_tokens)),
         cached_input_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
         cache_creation_input_tokens: count(&usage["prompt_tokens_details"]["cache_write_tokens"]),
     }

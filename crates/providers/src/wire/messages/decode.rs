@@ -14,7 +14,6 @@ pub(crate) struct Decoder {
     items: Vec<Item>,
     open: BTreeMap<u64, Block>,
     usage: Value,
-    calls: usize,
     has_begun: bool,
     model: Option<String>,
     stop_reason: Option<String>,
@@ -44,7 +43,6 @@ impl Decode for Decoder {
             }
             "content_block_start" => {
                 let block = begin(&data["content_block"], events);
-                self.calls += usize::from(matches!(block, Block::Call { .. }));
                 self.has_begun |= matches!(block, Block::Text(_) | Block::Call { .. });
                 self.open.insert(index, block);
             }
@@ -77,10 +75,6 @@ impl Decode for Decoder {
             _ => {}
         }
         Ok(Progress::More)
-    }
-
-    fn calls(&self) -> usize {
-        self.calls
     }
 
     fn has_begun(&self) -> bool {
@@ -203,14 +197,15 @@ fn end(block: Block, events: &mut dyn EventSink) -> Option<Item> {
 fn usage(usage: &Value) -> Usage {
     let cached = count(&usage["cache_read_input_tokens"]);
     let created = count(&usage["cache_creation_input_tokens"]);
-    let prompt_tokens = count(&usage["input_tokens"]).unwrap_or_default()
-        + cached.unwrap_or_default()
-        + created.unwrap_or_default();
+    let prompt_tokens = count(&usage["input_tokens"])
+        .unwrap_or_default()
+        .saturating_add(cached.unwrap_or_default())
+        .saturating_add(created.unwrap_or_default());
     let completion_tokens = count(&usage["output_tokens"]).unwrap_or_default();
     Usage {
         prompt_tokens,
         completion_tokens,
-        total_tokens: prompt_tokens + completion_tokens,
+        total_tokens: prompt_tokens.saturating_add(completion_tokens),
         cached_input_tokens: cached,
         cache_creation_input_tokens: created,
     }

@@ -17,7 +17,6 @@ pub(crate) struct Decoder {
     items: Vec<Item>,
     /// Items that have begun and not ended, with their text so far.
     open: BTreeMap<u64, String>,
-    calls: usize,
     has_begun: bool,
     truncated: bool,
     usage: Usage,
@@ -50,7 +49,7 @@ impl Decode for Decoder {
             }
             "response.output_item.done" => {
                 self.open.remove(&index);
-                self.push(item(&data["item"]));
+                self.items.push(item(&data["item"]));
             }
             "response.completed" => {
                 let response = &data["response"];
@@ -98,10 +97,6 @@ impl Decode for Decoder {
         Ok(Progress::More)
     }
 
-    fn calls(&self) -> usize {
-        self.calls
-    }
-
     fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -121,17 +116,8 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
-    fn push(&mut self, item: Item) {
-        self.calls += usize::from(matches!(item, Item::Call(_)));
-        self.items.push(item);
-    }
-
     fn take_list(&mut self, output: &Value) {
-        self.items.clear();
-        self.calls = 0;
-        for listed in output.as_array().into_iter().flatten() {
-            self.push(item(listed));
-        }
+        self.items = output.as_array().into_iter().flatten().map(item).collect();
     }
 
     /// Settles what an answer that ran into its limit consists of, and says whether that is
@@ -187,7 +173,8 @@ fn usage(usage: &Value) -> Usage {
     Usage {
         prompt_tokens,
         completion_tokens,
-        total_tokens: count(&usage["total_tokens"]).unwrap_or(prompt_tokens + completion_tokens),
+        total_tokens: count(&usage["total_tokens"])
+            .unwrap_or(prompt_tokens.saturating_add(completion_tokens)),
         cached_input_tokens: count(&usage["input_tokens_details"]["cached_tokens"]),
         cache_creation_input_tokens: None,
     }
