@@ -14,9 +14,7 @@ use fermix_types::{Kind, TraceKind};
     disable_help_subcommand = true,
     max_term_width = 100
 )]
-#[command(
-    after_help = "Exit codes: 0 ok, 1 failed or refused, 2 usage, 3 the daemon is not running."
-)]
+#[command(after_help = "Exit codes: 0 ok, 1 failed or refused, 2 usage.")]
 pub struct Cli {
     /// The Fermix home [default: $FERMIX_HOME, else ~/.fermix]
     #[arg(long, global = true, value_name = "PATH")]
