@@ -118,6 +118,7 @@ impl Agent {
             session_env: request.session_env,
             timeout: request.timeout,
             reply,
+            approval: request.approval,
             watchers: events.into_iter().collect(),
             done: vec![done],
         };

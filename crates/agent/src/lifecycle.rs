@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fermix_capability::dispatch::Dispatcher;
-use fermix_capability::{FrameId, OutsideSources, Registry, TurnScope, View};
+use fermix_capability::{FrameId, OutsideSources, PromptOrigin, Registry, TurnScope, View};
 use fermix_providers::{Calls, ChatRequest, ErrorKind, Providers, SystemPart};
 use fermix_store::{Appended, ConversationLog, MessageId, NewUserMessage, Role, TurnRecord};
 use fermix_types::{Clock, ConversationKey, Image, Message, TraceIds, TraceSink, Trust};
@@ -236,6 +236,15 @@ impl Lifecycle {
             },
             cancel: turn.cancel.clone(),
             outside_sources: OutsideSources::clean(),
+            origin: is_owner.then(|| PromptOrigin {
+                conversation: turn.key.clone(),
+                user: turn
+                    .pending
+                    .sender
+                    .clone()
+                    .unwrap_or_else(|| "owner".to_owned()),
+            }),
+            approval: turn.pending.approval.clone().filter(|_| is_owner),
             frame: FrameId::random(),
         }
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fermix_capability::Caller;
+use fermix_capability::{ApprovalPort, Caller};
 use fermix_types::{ConversationKey, Image, Trust};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -44,6 +44,7 @@ pub(crate) struct Pending {
     pub(crate) session_env: Arc<[(String, String)]>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) reply: Arc<dyn ReplyPort>,
+    pub(crate) approval: Option<Arc<dyn ApprovalPort>>,
     pub(crate) watchers: Vec<mpsc::Sender<TurnEvent>>,
     pub(crate) done: Vec<oneshot::Sender<TurnReport>>,
 }
@@ -67,6 +68,7 @@ impl Pending {
     fn absorb(&mut self, later: Self) {
         self.messages.extend(later.messages);
         self.reply = later.reply;
+        self.approval = later.approval;
         self.watchers.extend(later.watchers);
         self.done.extend(later.done);
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fermix_capability::Caller;
+use fermix_capability::{ApprovalPort, Caller};
 use fermix_types::{ConversationKey, Image};
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -38,6 +38,8 @@ pub struct TurnRequest {
     pub working_folder: Option<PathBuf>,
     /// Environment of a trusted local session.
     pub session_env: Arc<[(String, String)]>,
+    /// How the owner is asked during the turn; absent means that nobody can be.
+    pub approval: Option<Arc<dyn ApprovalPort>>,
     /// The platform's id of the message; the same id starts no second turn.
     pub platform_message_id: Option<String>,
     /// How long the turn may take; `None` = until it ends or is stopped.
@@ -60,6 +62,7 @@ impl TurnRequest {
             cwd: None,
             working_folder: None,
             session_env: Arc::default(),
+            approval: None,
             platform_message_id: None,
             timeout: None,
         }

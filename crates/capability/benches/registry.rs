@@ -114,6 +114,8 @@ fn dispatch(criterion: &mut Criterion) {
         session_env: Arc::from([]),
         cancel: CancellationToken::new(),
         outside_sources: OutsideSources::clean(),
+        origin: None,
+        approval: None,
         frame: FrameId::new("00"),
     };
     let dispatcher = Dispatcher::new(Arc::new(Nowhere));

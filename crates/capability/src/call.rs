@@ -7,6 +7,7 @@ use std::time::Instant;
 use fermix_types::{ConversationKey, ToolName, TraceIds};
 use tokio_util::sync::CancellationToken;
 
+use crate::approval::{ApprovalPort, PromptOrigin};
 use crate::untrusted::{FrameId, OutsideSources};
 use crate::view::View;
 
@@ -27,6 +28,10 @@ pub struct TurnScope {
     pub cancel: CancellationToken,
     /// Which outside sources this turn has read.
     pub outside_sources: OutsideSources,
+    /// Who answers prompts of this turn; absent when nobody is there to ask.
+    pub origin: Option<PromptOrigin>,
+    /// The way to their eyes.
+    pub approval: Option<Arc<dyn ApprovalPort>>,
     /// Names this turn's frames, so that no payload can close one.
     pub frame: FrameId,
 }

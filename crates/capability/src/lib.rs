@@ -4,6 +4,7 @@
 //! [`gate::Gate`]s are conditions on the caller's run.
 //! [`Dispatcher`] sends a call through all of them, and [`Catalog`] answers what there is to call.
 
+pub mod approval;
 pub mod bridge;
 pub mod call;
 pub mod caller;
@@ -21,6 +22,7 @@ pub mod untrusted;
 pub mod validate;
 mod view;
 
+pub use approval::{ApprovalPort, ApprovalPrompt, Choice, PromptOrigin};
 pub use call::{CallContext, TurnScope};
 pub use caller::{Caller, Depth, JobGrant, Ports, Presence, ReactionSpec, Run};
 pub use capability::{

@@ -109,6 +109,8 @@ impl Engine {
             session_env: Arc::default(),
             cancel,
             outside_sources: OutsideSources::clean(),
+            origin: None,
+            approval: None,
             frame: FrameId::random(),
         };
         let call = ToolCall {

@@ -137,17 +137,17 @@ impl Sandbox {
     /// command: it becomes a note.
     pub async fn child_env(&self, scope: &Scope) -> ChildEnv {
         // Nothing is required, so nothing can be missing.
-        self.inner.child_env(&[], scope).await.unwrap_or_default()
+        self.now().child_env(&[], scope).await.unwrap_or_default()
     }
 
     /// The environment of a command that cannot work without the variables `required`.
     pub async fn require(&self, required: &[&str], scope: &Scope) -> Result<ChildEnv, EnvError> {
-        self.inner.child_env(required, scope).await
+        self.now().child_env(required, scope).await
     }
 
     /// The executable called `name`, on the search path commands get.
     pub fn executable(&self, name: &str) -> Option<std::path::PathBuf> {
-        find_executable(OsStr::new(name), &self.inner.search_path())
+        find_executable(OsStr::new(name), &self.now().search_path())
     }
 }
 
@@ -291,6 +291,7 @@ impl Inner {
             output_cap: MAX_HELPER_OUTPUT * 2,
             stderr: Stderr::Discarded,
             private_files: true,
+            jail: crate::jail::Jail::open(),
             ..CommandSpec::new("env helper", program, args, cwd, env)
         };
         let outcome = match self.runner.run(spec, cancel).await {

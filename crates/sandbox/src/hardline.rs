@@ -84,22 +84,18 @@ impl Sandbox {
         working_dir: Option<&str>,
         scope: &Scope,
     ) -> Result<(), Denied> {
-        let roots = self.inner.roots(scope);
-        let base = self.inner.default_folder(&roots, scope);
+        let inner = self.now();
+        let roots = inner.roots(scope);
+        let base = inner.default_folder(&roots, scope);
         let cwd = match (working_dir, base) {
             (Some(requested), base) => {
-                let requested = self.inner.expanded(Path::new(requested));
+                let requested = inner.expanded(Path::new(requested));
                 Some(base.map_or_else(|| requested.clone(), |base| base.join(&requested)))
             }
             (None, base) => base,
         };
         let paths: Vec<PathBuf> = roots.roots.iter().map(|root| root.path.clone()).collect();
-        match check(
-            command,
-            &paths,
-            &self.inner.surroundings.home,
-            cwd.as_deref(),
-        ) {
+        match check(command, &paths, &inner.surroundings.home, cwd.as_deref()) {
             None => Ok(()),
             Some(reason) => Err(self.hardline_denied(&reason.to_string(), scope)),
         }

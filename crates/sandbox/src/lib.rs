@@ -10,6 +10,7 @@ mod denial;
 mod env;
 mod guarded;
 pub mod hardline;
+mod jail;
 pub mod launcher;
 mod names;
 mod plan;
@@ -32,6 +33,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use denial::{Access, DenialReason, Denied};
 pub use env::{ChildEnv, EnvError};
+pub use jail::{Jail, Network};
 pub use process_tree::MARKER_VARIABLE as RUN_MARKER;
 pub use read::{FileError, OpenFile, ReadablePath};
 pub use roots::{Provenance, Root, UnsafeRoot};

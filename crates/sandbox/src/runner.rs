@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::jail::Jail;
 use crate::plan::is_passable;
 use crate::workdir::WorkingDir;
 
@@ -59,6 +60,8 @@ pub struct CommandSpec {
     pub stderr: Stderr,
     /// Whether files it creates are readable by this user only (umask 077 instead of 022).
     pub private_files: bool,
+    /// What the kernel lets it reach.
+    pub jail: Jail,
     /// The conversation whose limit it counts against.
     pub conversation: Option<ConversationKey>,
     /// What it is, for the log. Never an argument or a value.
@@ -66,7 +69,8 @@ pub struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A command with the usual limits, nothing to read and its two streams merged.
+    /// A command with the usual limits, nothing to read, its two streams merged, and the narrowest
+    /// view of the disk: set [`CommandSpec::jail`] for one that has to reach something.
     pub fn new(
         label: &'static str,
         program: impl Into<PathBuf>,
@@ -84,6 +88,7 @@ impl CommandSpec {
             stdin: None,
             stderr: Stderr::Merged,
             private_files: false,
+            jail: Jail::closed(),
             conversation: None,
             label,
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use fermix_types::{TraceKind, TraceRow, TraceSink};
 use rustix::fs::FileType;
 use serde_json::json;
@@ -21,9 +22,13 @@ use crate::tree::ReadableTree;
 use crate::write::WritablePath;
 
 /// The door to the disk and to other processes. Cheap to clone.
+///
+/// Clones share one policy: after [`Sandbox::reconfigure`] every clone follows the new settings, and
+/// a call that was under way ends under the old ones.
 #[derive(Clone)]
 pub struct Sandbox {
-    pub(crate) inner: Arc<Inner>,
+    current: Arc<ArcSwap<Inner>>,
+    runner: Runner,
 }
 
 pub(crate) struct Inner {
@@ -67,7 +72,7 @@ pub(crate) struct Checked {
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sandbox")
-            .field("settings", &self.inner.settings)
+            .field("settings", &self.now().settings)
             .finish_non_exhaustive()
     }
 }
@@ -86,7 +91,7 @@ impl Sandbox {
     /// The same sandbox with other settings, for a change of the configuration while turns run. The
     /// runner, and with it the limits and the live runs, is shared.
     pub fn with_settings(&self, settings: SandboxSettings) -> Result<Self, SandboxError> {
-        let inner = &self.inner;
+        let inner = self.now();
         Self::build(
             settings,
             inner.surroundings.clone(),
@@ -96,10 +101,22 @@ impl Sandbox {
         )
     }
 
+    /// Puts other settings in force for this sandbox and all its clones.
+    pub fn reconfigure(&self, settings: SandboxSettings) -> Result<(), SandboxError> {
+        let changed = self.with_settings(settings)?;
+        self.current.store(changed.now());
+        Ok(())
+    }
+
+    /// The policy in force now.
+    pub(crate) fn now(&self) -> Arc<Inner> {
+        self.current.load_full()
+    }
+
     /// The same sandbox with `private` closed as well: state of Fermix that is kept outside its home,
     /// such as a configured folder for traces. Refuses relative paths.
     pub fn protecting(&self, private: Vec<PathBuf>) -> Result<Self, SandboxError> {
-        let inner = &self.inner;
+        let inner = self.now();
         Self::build(
             inner.settings.clone(),
             inner.surroundings.clone(),
@@ -139,15 +156,17 @@ impl Sandbox {
             absolute("a private folder", path)?;
         }
         let protected = Protected::new(&surroundings, &settings.workspace_root, &private);
+        let inner = Inner {
+            settings,
+            surroundings,
+            protected,
+            runner: runner.clone(),
+            private,
+            trace,
+        };
         Ok(Self {
-            inner: Arc::new(Inner {
-                settings,
-                surroundings,
-                protected,
-                runner,
-                private,
-                trace,
-            }),
+            current: Arc::new(ArcSwap::from_pointee(inner)),
+            runner,
         })
     }
 
@@ -169,39 +188,36 @@ impl Sandbox {
 
     /// The one way to start a process.
     pub fn runner(&self) -> &Runner {
-        &self.inner.runner
+        &self.runner
     }
 
     /// The folders this turn reaches, for `explain` and `status`.
     pub fn roots(&self, scope: &Scope) -> Vec<Arc<Root>> {
-        self.inner.roots(scope).roots
+        self.now().roots(scope).roots
     }
 
     /// What is protected, for `explain`.
     pub fn protected_paths(&self) -> Vec<PathBuf> {
-        self.inner.protected.paths().map(Path::to_owned).collect()
+        self.now().protected.paths().map(Path::to_owned).collect()
     }
 
     /// The settings this sandbox was built with.
-    pub fn settings(&self) -> &SandboxSettings {
-        &self.inner.settings
+    pub fn settings(&self) -> SandboxSettings {
+        self.now().settings.clone()
     }
 
     /// Whether the owner may grant `path`: the canonical folder, or why it is unsafe. Nothing is asked
     /// of the owner and nothing is recorded.
     pub fn grantable_root(&self, path: &Path) -> Result<PathBuf, UnsafeRoot> {
-        safe_to_grant(
-            &self.inner.expanded(path),
-            &self.inner.surroundings,
-            &self.inner.protected,
-        )
+        let inner = self.now();
+        safe_to_grant(&inner.expanded(path), &inner.surroundings, &inner.protected)
     }
 
     /// Records that the accident guard refused a command, and gives the words for the model.
     pub fn hardline_denied(&self, reason: &str, scope: &Scope) -> Denied {
         let denied = Denied::new(DenialReason::Hardline, Access::Execute, "shell")
             .because(format!("Sandbox hardline blocked command: {reason}"));
-        self.inner.record_denial(&denied, "hardline", scope);
+        self.now().record_denial(&denied, "hardline", scope);
         denied
     }
 
@@ -211,7 +227,7 @@ impl Sandbox {
         access: Access,
         scope: &Scope,
     ) -> Result<Checked, Denied> {
-        let inner = &self.inner;
+        let inner = self.now();
         let roots = Arc::new(inner.roots(scope));
         let checked = inner
             .absolute(path, access, &roots, scope)

@@ -107,7 +107,7 @@ impl Sandbox {
         if let Some(requested) = requested {
             return Ok(requested.to_owned());
         }
-        let inner = &self.inner;
+        let inner = self.now();
         let workspace = &inner.settings.workspace_root;
         let folder = inner
             .default_folder(&inner.roots(scope), scope)

@@ -279,6 +279,8 @@ pub fn turn(registry: &Registry, caller: Caller) -> Turn {
             session_env: Arc::from([]),
             cancel: CancellationToken::new(),
             outside_sources: OutsideSources::clean(),
+            origin: None,
+            approval: None,
             frame: FrameId::new("0123456789abcdef"),
         },
         dispatcher: Dispatcher::new(trace.clone()),

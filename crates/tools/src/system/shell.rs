@@ -146,6 +146,7 @@ async fn run(
         // The runner keeps the start and the end. Given more than the model is shown, it would keep
         // an end that is then cut off.
         output_cap,
+        jail: sandbox.jail(&scope),
         conversation: scope.conversation,
         ..CommandSpec::new("shell", "/bin/sh", ["-c", &args.command], cwd, vars)
     };

@@ -109,6 +109,8 @@ async fn search_finds_by_what_a_tool_does() {
     // What third parties say about their tools is something the turn has read.
     let turn = TurnScope {
         outside_sources: OutsideSources::clean(),
+        origin: None,
+        approval: None,
         ..world.turn(owner())
     };
     for (tool, arguments, expected) in [

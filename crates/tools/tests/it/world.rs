@@ -187,6 +187,8 @@ impl World {
             session_env: Arc::default(),
             cancel: CancellationToken::new(),
             outside_sources: OutsideSources::default(),
+            origin: None,
+            approval: None,
             frame: FrameId::new("0123abcd"),
         }
     }

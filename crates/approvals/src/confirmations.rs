@@ -1,0 +1,294 @@
+//! Tokens: single use, short-lived, bound to where they were shown.
+//!
+//! An answer is peeked at, validated and only then taken, so that a wrong origin cannot burn the
+//! owner's token. Nothing is written down: a restart forgets, and forgetting is a "no".
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fermix_capability::PromptOrigin;
+
+/// How long a token lives.
+pub const TOKEN_TTL: Duration = Duration::from_secs(60);
+/// The most tokens that live at once.
+pub const MAX_LIVE: usize = 64;
+/// How many wrong tokens one origin may send in [`WRONG_WINDOW`] before it is not listened to.
+const MAX_WRONG: usize = 5;
+const WRONG_WINDOW: Duration = Duration::from_secs(60);
+/// Base32 without padding (RFC 4648): what is read aloud and typed without mistakes.
+const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// Why an answer does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfirmError {
+    /// No such token, or it was used.
+    #[error("unknown_token: there is no such request; it may have been answered already")]
+    UnknownToken,
+    /// Its time is up.
+    #[error("expired: the request is older than 60 seconds; ask again")]
+    Expired,
+    /// It was shown to somebody else, or somewhere else.
+    #[error("origin_mismatch: answer where the request was shown")]
+    OriginMismatch,
+    /// This origin guessed too often.
+    #[error("too many wrong tokens; wait a minute")]
+    Ignored,
+    /// Too much waits already.
+    #[error("too many requests wait for an answer; answer or deny one first")]
+    Full,
+}
+
+/// A token with whether it is new. A live token for the same thing is given again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// The token.
+    pub token: String,
+    /// Whether the owner has not been shown it yet.
+    pub is_new: bool,
+    /// How long it still lives.
+    pub expires_in: Duration,
+}
+
+#[derive(Debug)]
+struct Record<T> {
+    origin: PromptOrigin,
+    /// Two requests with one fingerprint and origin are one.
+    fingerprint: String,
+    what: T,
+    expires: Instant,
+}
+
+/// The live tokens. `T` is what a "yes" releases.
+#[derive(Debug)]
+pub struct Confirmations<T> {
+    state: Mutex<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    live: HashMap<String, Record<T>>,
+    wrong: HashMap<PromptOrigin, VecDeque<Instant>>,
+}
+
+impl<T> Default for Confirmations<T> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                live: HashMap::new(),
+                wrong: HashMap::new(),
+            }),
+        }
+    }
+}
+
+impl<T> Confirmations<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Parks `what` until `origin` answers. `fingerprint` tells requests for the same thing apart
+    /// from others; `now` is the monotonic clock.
+    pub fn park(
+        &self,
+        origin: &PromptOrigin,
+        fingerprint: &str,
+        what: T,
+        now: Instant,
+    ) -> Result<Parked, ConfirmError> {
+        let mut state = self.state();
+        state.live.retain(|_, record| record.expires > now);
+        let same = state
+            .live
+            .iter()
+            .find(|(_, record)| record.origin == *origin && record.fingerprint == fingerprint);
+        if let Some((token, record)) = same {
+            return Ok(Parked {
+                token: token.clone(),
+                is_new: false,
+                expires_in: record.expires - now,
+            });
+        }
+        if state.live.len() >= MAX_LIVE {
+            return Err(ConfirmError::Full);
+        }
+        let token = loop {
+            let token = new_token();
+            if !state.live.contains_key(&token) {
+                break token;
+            }
+        };
+        let record = Record {
+            origin: origin.clone(),
+            fingerprint: fingerprint.to_owned(),
+            what,
+            expires: now + TOKEN_TTL,
+        };
+        state.live.insert(token.clone(), record);
+        Ok(Parked {
+            token,
+            is_new: true,
+            expires_in: TOKEN_TTL,
+        })
+    }
+
+    /// Takes what waits under `token`, when `origin` may answer it. Whoever takes it is the only
+    /// one; a refusal leaves it where it is.
+    pub fn take(
+        &self,
+        token: &str,
+        origin: &PromptOrigin,
+        now: Instant,
+    ) -> Result<T, ConfirmError> {
+        let token = token.trim().to_ascii_uppercase();
+        let mut state = self.state();
+        if state.is_ignored(origin, now) {
+            return Err(ConfirmError::Ignored);
+        }
+        let outcome = match state.live.get(&token) {
+            None => Err(ConfirmError::UnknownToken),
+            Some(record) if record.origin != *origin => Err(ConfirmError::OriginMismatch),
+            Some(record) if record.expires <= now => Err(ConfirmError::Expired),
+            Some(_) => Ok(()),
+        };
+        match outcome {
+            Ok(()) => state
+                .live
+                .remove(&token)
+                .map(|record| record.what)
+                .ok_or(ConfirmError::UnknownToken),
+            Err(ConfirmError::Expired) => {
+                state.live.remove(&token);
+                Err(ConfirmError::Expired)
+            }
+            Err(error) => {
+                state
+                    .wrong
+                    .entry(origin.clone())
+                    .or_default()
+                    .push_back(now);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets what waits under `token` without an answer: the one who asked is gone.
+    pub fn withdraw(&self, token: &str) -> Option<T> {
+        self.state().live.remove(token).map(|record| record.what)
+    }
+
+    /// How many wait for an answer.
+    pub fn live(&self, now: Instant) -> usize {
+        let state = self.state();
+        state
+            .live
+            .values()
+            .filter(|record| record.expires > now)
+            .count()
+    }
+}
+
+impl<T> State<T> {
+    fn is_ignored(&mut self, origin: &PromptOrigin, now: Instant) -> bool {
+        self.wrong.retain(|_, times| {
+            times.retain(|time| now.duration_since(*time) < WRONG_WINDOW);
+            !times.is_empty()
+        });
+        self.wrong
+            .get(origin)
+            .is_some_and(|times| times.len() >= MAX_WRONG)
+    }
+}
+
+/// Eight characters of base32: five random bytes.
+fn new_token() -> String {
+    let mut bytes = [0_u8; 5];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    let bits = bytes
+        .iter()
+        .fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+    (0..8)
+        .rev()
+        .map(|group| char::from(ALPHABET[(bits >> (group * 5) & 31) as usize]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fermix_types::ConversationKey;
+
+    use super::*;
+
+    fn origin(chat: &str) -> PromptOrigin {
+        PromptOrigin {
+            conversation: ConversationKey::root("telegram", chat),
+            user: "7".into(),
+        }
+    }
+
+    #[test]
+    fn a_token_is_taken_once_and_only_from_its_origin() {
+        let store = Confirmations::default();
+        let now = Instant::now();
+        let parked = store.park(&origin("a"), "grant /x", 1, now).unwrap();
+        assert!(parked.is_new && parked.token.len() == 8);
+        let again = store.park(&origin("a"), "grant /x", 2, now).unwrap();
+        assert_eq!(
+            (again.token.as_str(), again.is_new),
+            (parked.token.as_str(), false)
+        );
+
+        assert_eq!(
+            store.take(&parked.token, &origin("b"), now),
+            Err(ConfirmError::OriginMismatch)
+        );
+        assert_eq!(
+            store.take(&parked.token.to_lowercase(), &origin("a"), now),
+            Ok(1)
+        );
+        assert_eq!(
+            store.take(&parked.token, &origin("a"), now),
+            Err(ConfirmError::UnknownToken)
+        );
+    }
+
+    #[test]
+    fn a_minute_later_the_answer_is_no() {
+        let store = Confirmations::default();
+        let now = Instant::now();
+        let parked = store.park(&origin("a"), "x", (), now).unwrap();
+        assert_eq!(
+            store.take(&parked.token, &origin("a"), now + TOKEN_TTL),
+            Err(ConfirmError::Expired)
+        );
+        let fresh = store.park(&origin("a"), "x", (), now + TOKEN_TTL).unwrap();
+        assert!(fresh.is_new);
+    }
+
+    #[test]
+    fn guessing_and_flooding_are_bounded() {
+        let store = Confirmations::default();
+        let now = Instant::now();
+        let parked = store.park(&origin("a"), "x", (), now).unwrap();
+        for _ in 0..MAX_WRONG {
+            assert_eq!(
+                store.take("AAAAAAAA", &origin("b"), now),
+                Err(ConfirmError::UnknownToken)
+            );
+        }
+        assert_eq!(
+            store.take("AAAAAAAA", &origin("b"), now),
+            Err(ConfirmError::Ignored)
+        );
+        for number in 1..MAX_LIVE {
+            store
+                .park(&origin("a"), &number.to_string(), (), now)
+                .unwrap();
+        }
+        assert_eq!(
+            store.park(&origin("a"), "one more", (), now),
+            Err(ConfirmError::Full)
+        );
+        assert_eq!(store.take(&parked.token, &origin("a"), now), Ok(()));
+    }
+}

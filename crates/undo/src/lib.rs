@@ -1,0 +1,1 @@
+//! Checkpoints of what tools changed, and their restoration.
