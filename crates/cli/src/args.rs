@@ -40,6 +40,8 @@ pub enum Verb {
     Config(ConfigVerb),
     /// Print what happened: model calls, tool calls, decisions
     Traces(TracesArgs),
+    /// Take back the last change that a tool made to a file
+    Undo(UndoArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell.
@@ -194,6 +196,19 @@ pub struct TracesArgs {
     /// At most this many rows, the newest
     #[arg(short = 'n', long, default_value_t = 100, value_name = "ROWS")]
     pub limit: usize,
+    /// Print one JSON value
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `undo`.
+#[derive(Args, Debug)]
+pub struct UndoArgs {
+    /// The change to take back, by its number; the last one without it
+    pub id: Option<i64>,
+    /// Print the changes that can be taken back, newest first
+    #[arg(long, conflicts_with = "id")]
+    pub list: bool,
     /// Print one JSON value
     #[arg(long)]
     pub json: bool,

@@ -7,4 +7,5 @@ pub mod config;
 pub mod help;
 pub mod tools;
 pub mod traces;
+pub mod undo;
 pub mod version;

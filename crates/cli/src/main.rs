@@ -39,7 +39,8 @@ fn run() -> Exit {
         | Verb::Capabilities(_)
         | Verb::Tools(_)
         | Verb::Config(_)
-        | Verb::Traces(_) => {}
+        | Verb::Traces(_)
+        | Verb::Undo(_) => {}
     }
     let environment = Environment::capture();
     logs::to_stderr(&environment);
@@ -52,6 +53,7 @@ fn run() -> Exit {
         Verb::Capabilities(args) => commands::capabilities::run(&args, &start),
         Verb::Tools(verb) => commands::tools::run(verb, &start),
         Verb::Config(verb) => commands::config::run(verb, &start),
+        Verb::Undo(args) => commands::undo::run(&args, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

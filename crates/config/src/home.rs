@@ -131,6 +131,11 @@ impl Home {
         self.root.join("skills")
     }
 
+    /// The old contents of what tools changed.
+    pub fn undo(&self) -> PathBuf {
+        self.root.join("undo")
+    }
+
     /// `secrets/`: the file store of secrets.
     pub fn secrets(&self) -> PathBuf {
         self.root.join("secrets")

@@ -14,13 +14,15 @@ use fermix_sandbox::{
     EnvPolicy, EnvSource, Sandbox, SandboxError, SandboxSettings, Surroundings, UnsafeRoot,
 };
 use fermix_secrets::{AuthFile, Redactor, SecretString};
-use fermix_store::StoreError;
+use fermix_store::{StoreError, StoreOptions};
 use fermix_tools::ToolDeps;
 use fermix_tools::config::model_routing_config::{PrimaryRoute, RoutingAccess};
 use fermix_tools::document::DocumentReader;
 use fermix_types::{Clock, TraceRow, TraceSink};
+use fermix_undo::UndoLog;
 
 use crate::clock::SystemClock;
+use crate::lazy_store::LazyStore;
 use crate::traces::{ContentCapture, TraceFiles};
 
 /// How Fermix names itself to servers.
@@ -139,6 +141,8 @@ pub(crate) struct Assembled {
     pub(crate) routing: Arc<Mutex<Routing>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) trace: Arc<dyn TraceSink>,
+    pub(crate) store: LazyStore,
+    pub(crate) undo: UndoLog,
 }
 
 pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
@@ -163,6 +167,22 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         Deferral::Off
     };
     let registry = Arc::new(Registry::new(deferral));
+    // A process that answers one question leaves folding the log to the next start.
+    let store = LazyStore::new(
+        parts.home.database(),
+        StoreOptions {
+            checkpoint_on_close: false,
+            ..StoreOptions::default()
+        },
+    );
+    let undo = {
+        let store = store.clone();
+        UndoLog::new(
+            parts.home.undo(),
+            Arc::new(move || store.get()),
+            Arc::clone(&clock),
+        )
+    };
     fermix_tools::register_all(
         &registry,
         ToolDeps {
@@ -172,6 +192,7 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
                 program: Some(OWN_PROGRAM.into()),
             },
             routing: routing_access(&parts.home, &providers, &routing, &trace),
+            undo: undo.clone(),
             trace: Arc::clone(&trace),
         },
     )?;
@@ -184,6 +205,8 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         routing,
         clock,
         trace,
+        store,
+        undo,
     })
 }
 

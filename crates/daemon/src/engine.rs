@@ -11,9 +11,10 @@ use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{FrameId, OutsideSources, Ports, Registry, TurnScope};
 use fermix_channels::{LocalPeer, admit_local};
 use fermix_config::Routing;
-use fermix_sandbox::Scope;
-use fermix_store::{Conversations, Store, StoreOptions};
+use fermix_sandbox::{Sandbox, Scope};
+use fermix_store::Conversations;
 use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, TraceKind, TraceRow};
+use fermix_undo::UndoLog;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +66,16 @@ impl Engine {
     /// Everything that can be called.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.assembled.registry
+    }
+
+    /// Where changes are put away.
+    pub(crate) fn undo_log(&self) -> &UndoLog {
+        &self.assembled.undo
+    }
+
+    /// The door to the disk and to other processes.
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.assembled.sandbox
     }
 
     /// Which models workers and jobs run on, as last saved by a tool.
@@ -219,11 +230,7 @@ impl Engine {
 
     /// Opens the database and the providers and makes an agent of them.
     fn agent(&self) -> Result<Agent, BuildError> {
-        let options = StoreOptions {
-            checkpoint_on_close: false,
-            ..StoreOptions::default()
-        };
-        let store = Store::open(&self.parts.home.database(), &options)?;
+        let store = self.assembled.store.get()?;
         let mut settings = AgentSettings::from_config(&self.parts.config, &self.parts.home);
         settings.timezone = settings.timezone.or_else(|| {
             jiff::tz::TimeZone::try_system()

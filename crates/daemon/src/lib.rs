@@ -6,13 +6,16 @@ pub mod clock;
 pub mod engine;
 pub mod helpers;
 pub mod inspect;
+mod lazy_store;
 pub mod locks;
 pub mod logs;
 pub mod presence;
 pub mod traces;
+mod undoing;
 
 pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
 pub use fermix_capability::dispatch::CallOutcome;
 pub use fermix_channels::LocalPeer;
+pub use undoing::Undone;

@@ -1,6 +1,7 @@
 //! Writing through the policy: a file appears or changes as a whole, or not at all.
 
 mod copy;
+mod remove;
 mod turns;
 
 use std::fmt;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use fermix_capability::{Capability, Catalog, Deferral, RegistrationError, Registry};
 use fermix_sandbox::Sandbox;
 use fermix_types::TraceSink;
+use fermix_undo::UndoLog;
 
 use crate::config::model_routing_config::{self, RoutingAccess};
 use crate::document::DocumentReader;
@@ -31,6 +32,8 @@ pub struct ToolDeps {
     pub documents: DocumentReader,
     /// Reads and changes which model workers run on.
     pub routing: RoutingAccess,
+    /// Keeps what files held before they were changed.
+    pub undo: UndoLog,
     /// Takes the rows that only a tool can write.
     pub trace: Arc<dyn TraceSink>,
 }
@@ -47,13 +50,14 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         catalog,
         documents,
         routing,
+        undo,
         trace,
     } = deps;
     let mut tools = vec![
         file::content_search::capability(sandbox.clone())?,
-        file::file_edit::capability(sandbox.clone())?,
+        file::file_edit::capability(sandbox.clone(), undo.clone())?,
         file::file_read::capability(sandbox.clone(), documents)?,
-        file::file_write::capability(sandbox.clone())?,
+        file::file_write::capability(sandbox.clone(), undo)?,
         file::glob_search::capability(sandbox.clone())?,
         model_routing_config::capability(routing)?,
         system::shell::capability(sandbox, trace)?,

@@ -9,3 +9,4 @@ mod models;
 mod offline;
 mod support;
 mod trust;
+mod undo;

@@ -10,12 +10,14 @@ mod nearest;
 use fermix_capability::{Audience, CallContext, Capability, RegistrationError};
 use fermix_sandbox::{Sandbox, WritablePath, Written};
 use fermix_types::{Category, PolicyClass, ToolError, ToolOutput, ToolResult};
+use fermix_undo::UndoLog;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use self::anchor::Anchor;
 use super::MAX_FILE;
+use super::checkpoint::{self, Planned};
 use super::file_write::failed;
 use crate::blocking::blocking;
 use crate::scope::sandbox_scope;
@@ -38,8 +40,8 @@ struct Args {
     replace_all: Option<bool>,
 }
 
-/// The capability over `sandbox`.
-pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
+/// The capability over `sandbox`. What it replaces is put away in `undo`.
+pub fn capability(sandbox: Sandbox, undo: UndoLog) -> Result<Capability, RegistrationError> {
     Capability::builtin(
         "file_edit",
         PolicyClass::ReadWrite,
@@ -92,10 +94,12 @@ pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
         "write_failed",
         "The disk refused; the old content is still there.",
     )
-    .handler(move |args: Args, context| run(sandbox.clone(), args, context))
+    .handler(move |args: Args, context| {
+        run(sandbox.clone(), undo.clone(), args, context)
+    })
 }
 
-async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
+async fn run(sandbox: Sandbox, undo: UndoLog, args: Args, context: CallContext) -> ToolResult {
     if args.path.split('/').any(|part| part == "..") {
         return Err(ToolError::new(
             "invalid_path",
@@ -112,14 +116,41 @@ async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
         ));
     }
     let scope = sandbox_scope(&context);
-    blocking(move || {
+    let edit = blocking(move || {
         let path = sandbox.writable(&args.path, &scope)?;
-        edit(&path, &args)
+        edit(path, &args)
     })
-    .await
+    .await?;
+    let shown = edit.planned.path.path().display().to_string();
+    let (written, _) = checkpoint::write(&undo, edit.planned, &context).await?;
+    let output: ToolOutput = match written {
+        Written::Unchanged => format!("{shown} already reads so; unchanged"),
+        Written::Created | Written::Replaced => format!("Replaced {} in {shown}", edit.what),
+    }
+    .into();
+    // The new content is another file under this name. Writing into the old one would leave half of
+    // it behind after a crash, and would change files that may lie anywhere.
+    let is_detached = edit.names > 1 && written == Written::Replaced;
+    Ok(if is_detached {
+        output.note(format!(
+            "the file had {} names (hard links); only this one has the new content now, and the others keep the old",
+            edit.names
+        ))
+    } else {
+        output
+    })
 }
 
-fn edit(path: &WritablePath, args: &Args) -> ToolResult {
+/// An edit that was worked out and not made.
+struct Edit {
+    planned: Planned,
+    /// What is replaced, in words.
+    what: String,
+    /// How many names the file has.
+    names: u64,
+}
+
+fn edit(path: WritablePath, args: &Args) -> Result<Edit, ToolError> {
     let shown = path.path().display();
     // Whoever else edits this file waits until the answer.
     let Some(existing) = path.read_existing(MAX_FILE as u64).map_err(failed)? else {
@@ -158,36 +189,28 @@ fn edit(path: &WritablePath, args: &Args) -> ToolResult {
         });
     let at_least = args.new_string.len().saturating_mul(replacements) + (file.len() - removed);
     if at_least > MAX_FILE {
-        return Err(too_large(path));
+        return Err(too_large(&path));
     }
     let changed = anchor.replaced_by(&args.new_string);
     if changed.len() > MAX_FILE {
-        return Err(too_large(path));
+        return Err(too_large(&path));
     }
     let names = existing.names;
-    let written = path.replace(&changed, Some(existing)).map_err(failed)?;
-    let output: ToolOutput = match written {
-        Written::Unchanged => format!("{shown} already reads so; unchanged"),
-        Written::Created | Written::Replaced if replace_all => {
-            let noun = if replacements == 1 {
-                "occurrence"
-            } else {
-                "occurrences"
-            };
-            format!("Replaced {replacements} {noun} in {shown}")
-        }
-        Written::Created | Written::Replaced => format!("Replaced unique anchor in {shown}"),
-    }
-    .into();
-    // The new content is another file under this name. Writing into the old one would leave half of
-    // it behind after a crash, and would change files that may lie anywhere.
-    let is_detached = names > 1 && written == Written::Replaced;
-    Ok(if is_detached {
-        output.note(format!(
-            "the file had {names} names (hard links); only this one has the new content now, and the others keep the old"
-        ))
-    } else {
-        output
+    let what = match (replace_all, replacements) {
+        (false, _) => "unique anchor".to_owned(),
+        (true, 1) => "1 occurrence".to_owned(),
+        (true, number) => format!("{number} occurrences"),
+    };
+    Ok(Edit {
+        planned: Planned {
+            path,
+            existing: Some(existing),
+            is_unreadable: false,
+            bytes: changed,
+            makes_folders: false,
+        },
+        what,
+        names,
     })
 }
 

@@ -2,12 +2,14 @@
 
 use fermix_capability::{Audience, CallContext, Capability, RegistrationError};
 use fermix_sandbox::{FileError, Sandbox, Written};
-use fermix_types::{Category, PolicyClass, ToolError, ToolResult};
+use fermix_types::{Category, PolicyClass, ToolError, ToolOutput, ToolResult};
+use fermix_undo::UndoLog;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::MAX_FILE;
+use super::checkpoint::{self, Planned};
 use crate::blocking::blocking;
 use crate::scope::sandbox_scope;
 
@@ -23,8 +25,8 @@ struct Args {
     mkdir: Option<bool>,
 }
 
-/// The capability over `sandbox`.
-pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
+/// The capability over `sandbox`. What it replaces is put away in `undo`.
+pub fn capability(sandbox: Sandbox, undo: UndoLog) -> Result<Capability, RegistrationError> {
     Capability::builtin(
         "file_write",
         PolicyClass::ReadWrite,
@@ -71,10 +73,12 @@ pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
         "write_failed",
         "The disk refused; the old content is still there.",
     )
-    .handler(move |args: Args, context| run(sandbox.clone(), args, context))
+    .handler(move |args: Args, context| {
+        run(sandbox.clone(), undo.clone(), args, context)
+    })
 }
 
-async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
+async fn run(sandbox: Sandbox, undo: UndoLog, args: Args, context: CallContext) -> ToolResult {
     if args.content.len() > MAX_FILE {
         return Err(ToolError::new(
             "too_large",
@@ -85,25 +89,32 @@ async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
         ));
     }
     let scope = sandbox_scope(&context);
-    blocking(move || {
+    let bytes = args.content.len();
+    let planned = blocking(move || {
         let path = sandbox.writable(&args.path, &scope)?;
-        if args.mkdir.unwrap_or(true) {
-            path.create_parents().map_err(failed)?;
-        }
-        let written = path
-            .replace(args.content.as_bytes(), None)
-            .map_err(failed)?;
-        let bytes = args.content.len();
-        let shown = path.path().display();
-        Ok(match written {
-            Written::Created | Written::Replaced => format!("Wrote {bytes} bytes to {shown}"),
-            Written::Unchanged => {
-                format!("{shown} already holds exactly these {bytes} bytes; unchanged")
-            }
-        }
-        .into())
+        let (existing, is_unreadable) = checkpoint::current(&path)?;
+        Ok(Planned {
+            path,
+            existing,
+            is_unreadable,
+            bytes: args.content.into_bytes(),
+            makes_folders: args.mkdir.unwrap_or(true),
+        })
     })
-    .await
+    .await?;
+    let shown = planned.path.path().display().to_string();
+    let (written, note) = checkpoint::write(&undo, planned, &context).await?;
+    let output: ToolOutput = match written {
+        Written::Created | Written::Replaced => format!("Wrote {bytes} bytes to {shown}"),
+        Written::Unchanged => {
+            format!("{shown} already holds exactly these {bytes} bytes; unchanged")
+        }
+    }
+    .into();
+    Ok(match note {
+        Some(note) => output.note(note),
+        None => output,
+    })
 }
 
 /// The answer for a file that could not be written, under the tags this tool documents.

@@ -1,5 +1,6 @@
 //! Tools of category `file`.
 
+mod checkpoint;
 pub mod content_search;
 pub mod document;
 pub mod file_edit;

@@ -14,5 +14,6 @@ mod read;
 mod routing;
 mod search;
 mod shell;
+mod undo;
 mod world;
 mod write;

@@ -9,12 +9,17 @@ use fermix_capability::{
 };
 use fermix_config::{Environment, Home, Routing};
 use fermix_sandbox::{EnvPolicy, Sandbox, SandboxSettings, Surroundings};
+use fermix_store::{Store, StoreOptions};
 use fermix_testkit::TestHome;
 use fermix_tools::config::model_routing_config::{PrimaryRoute, RoutingAccess};
 use fermix_tools::document::DocumentReader;
 use fermix_tools::{ToolDeps, register_all};
+use fermix_types::clock::FixedClock;
 use fermix_types::trace::MemorySink;
-use fermix_types::{ConversationKey, SandboxMode, ToolCall, TraceIds, TraceKind, TraceRow};
+use fermix_types::{
+    ConversationKey, SandboxMode, ToolCall, TraceIds, TraceKind, TraceRow, UnixMillis,
+};
+use fermix_undo::UndoLog;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub struct World {
     pub home: TestHome,
     pub registry: Registry,
+    pub sandbox: Sandbox,
     /// What the routing tool made hold, in order.
     pub applied: Arc<Mutex<Vec<Routing>>>,
     /// The request's folder of the owner's turns.
@@ -88,8 +94,9 @@ impl World {
         let environment = Environment::from_pairs([("HOME", home.os_home())]);
         let applied = Arc::new(Mutex::new(Vec::new()));
         let registry = Registry::new(deferral);
+        let sandbox = Sandbox::new(settings, surroundings, trace.clone()).expect("absolute paths");
         let deps = ToolDeps {
-            sandbox: Sandbox::new(settings, surroundings, trace.clone()).expect("absolute paths"),
+            sandbox: sandbox.clone(),
             catalog: Arc::new(Catalog::new()),
             documents: DocumentReader { program: documents },
             routing: RoutingAccess {
@@ -115,12 +122,14 @@ impl World {
                 },
                 trace: trace.clone(),
             },
+            undo: undo_log(home.fermix_home()),
             trace: trace.clone(),
         };
         register_all(&registry, deps).expect("the names are unique");
         Self {
             home,
             registry,
+            sandbox,
             applied,
             cwd: None,
             dispatcher: Dispatcher::new(trace.clone()),
@@ -199,6 +208,23 @@ impl World {
         rows.retain(|row| row.kind == kind);
         rows
     }
+}
+
+/// Where changes are put away in the home `fermix_home`.
+pub fn undo_log(fermix_home: PathBuf) -> UndoLog {
+    let database = fermix_home.join("memory.db");
+    let store = std::sync::OnceLock::new();
+    let open = move || {
+        let opened: &Store = store.get_or_init(|| {
+            Store::open(&database, &StoreOptions::default()).expect("the home is writable")
+        });
+        Ok(opened.clone())
+    };
+    UndoLog::new(
+        fermix_home.join("undo"),
+        Arc::new(open),
+        Arc::new(FixedClock::at(UnixMillis(1_700_000_000_000))),
+    )
 }
 
 /// The owner in a chat that carries everything.
