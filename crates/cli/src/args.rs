@@ -42,6 +42,8 @@ pub enum Verb {
     Traces(TracesArgs),
     /// Take back the last change that a tool made to a file
     Undo(UndoArgs),
+    /// Print what answering cost in tokens
+    Usage(UsageArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell.
@@ -212,6 +214,31 @@ pub struct UndoArgs {
     /// Print one JSON value
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `usage`.
+#[derive(Args, Debug)]
+pub struct UsageArgs {
+    /// Only turns since then: 15m, 2h, 3d, or a date such as 2026-01-31
+    #[arg(long, value_name = "WHEN", default_value = "30d")]
+    pub since: String,
+    /// What a row stands for
+    #[arg(long, value_enum, default_value_t = By::Day)]
+    pub by: By,
+    /// Print one JSON value
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a row of `usage` stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// One model on one day (UTC)
+    Day,
+    /// One model
+    Model,
+    /// One model in one conversation
+    Conversation,
 }
 
 /// The kinds by name, so that help and completions list them.

@@ -8,4 +8,5 @@ pub mod help;
 pub mod tools;
 pub mod traces;
 pub mod undo;
+pub mod usage;
 pub mod version;

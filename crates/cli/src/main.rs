@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod interrupt;
+mod moment;
 mod output;
 mod start;
 
@@ -40,7 +41,8 @@ fn run() -> Exit {
         | Verb::Tools(_)
         | Verb::Config(_)
         | Verb::Traces(_)
-        | Verb::Undo(_) => {}
+        | Verb::Undo(_)
+        | Verb::Usage(_) => {}
     }
     let environment = Environment::capture();
     logs::to_stderr(&environment);
@@ -54,6 +56,7 @@ fn run() -> Exit {
         Verb::Tools(verb) => commands::tools::run(verb, &start),
         Verb::Config(verb) => commands::config::run(verb, &start),
         Verb::Undo(args) => commands::undo::run(&args, &start),
+        Verb::Usage(args) => commands::usage::run(&args, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

@@ -12,8 +12,10 @@ use fermix_capability::{FrameId, OutsideSources, Ports, Registry, TurnScope};
 use fermix_channels::{LocalPeer, admit_local};
 use fermix_config::Routing;
 use fermix_sandbox::{Sandbox, Scope};
-use fermix_store::Conversations;
-use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, TraceKind, TraceRow};
+use fermix_store::{Conversations, Store, StoreError};
+use fermix_types::{
+    ConversationKey, Image, Kind, ToolCall, TraceIds, TraceKind, TraceRow, UnixMillis,
+};
 use fermix_undo::UndoLog;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -76,6 +78,21 @@ impl Engine {
     /// The door to the disk and to other processes.
     pub(crate) fn sandbox(&self) -> &Sandbox {
         &self.assembled.sandbox
+    }
+
+    /// The database, opened when it is first needed.
+    pub(crate) fn store(&self) -> Result<Store, StoreError> {
+        self.assembled.store.get()
+    }
+
+    /// The present moment.
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.assembled.clock.now()
+    }
+
+    /// The most tokens a day.
+    pub(crate) fn daily_token_budget(&self) -> Option<u64> {
+        AgentSettings::from_config(&self.parts.config, &self.parts.home).daily_token_budget
     }
 
     /// Which models workers and jobs run on, as last saved by a tool.

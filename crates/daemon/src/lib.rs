@@ -12,10 +12,13 @@ pub mod logs;
 pub mod presence;
 pub mod traces;
 mod undoing;
+mod usage;
 
 pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
 pub use fermix_capability::dispatch::CallOutcome;
 pub use fermix_channels::LocalPeer;
+pub use fermix_store::{UsageBy, UsageRow};
 pub use undoing::Undone;
+pub use usage::DayBudget;

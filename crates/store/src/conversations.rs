@@ -9,6 +9,10 @@
 
 mod history;
 pub mod sqlite;
+mod usage;
+
+use sqlite::Conversations;
+pub use usage::{UsageBy, UsageRow};
 
 use async_trait::async_trait;
 use fermix_types::{ConversationKey, UnixMillis};

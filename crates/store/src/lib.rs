@@ -27,7 +27,7 @@ pub use conversations::sqlite::Conversations;
 pub use conversations::{
     Appended, ConversationLog, ConversationSummary, Delivered, HistoryLimits, LogError, MessageId,
     MessageKind, NewUserMessage, ReplyContent, Role, StoredMessage, TokenCounts, TokenTotals,
-    TurnRecord,
+    TurnRecord, UsageBy, UsageRow,
 };
 pub use error::StoreError;
 pub use rusqlite;

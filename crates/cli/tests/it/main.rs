@@ -10,3 +10,4 @@ mod offline;
 mod support;
 mod trust;
 mod undo;
+mod usage;

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use fermix_types::{ConversationKey, UnixMillis, text};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
+use super::usage::counts;
 use super::{
     ACCEPTED_FOR_MILLIS, ACCEPTED_IDS, Appended, ConversationLog, ConversationSummary,
     HistoryLimits, LogError, MAX_LISTED, MAX_PLATFORM_ID, MAX_TEXT, MAX_WORK_NOTE, MessageId,
-    NewUserMessage, ReplyContent, StoredMessage, TokenCounts, TokenTotals, TurnRecord,
-    UNFINISHED_MARKER, history, is_blank,
+    NewUserMessage, ReplyContent, StoredMessage, TokenTotals, TurnRecord, UNFINISHED_MARKER,
+    history, is_blank,
 };
 use crate::error::StoreError;
 use crate::store::Store;
@@ -18,7 +19,7 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 /// The conversations of a [`Store`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Conversations {
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl Conversations {
@@ -341,10 +342,6 @@ fn list(connection: &Connection, limit: i64) -> rusqlite::Result<Vec<Conversatio
 
 fn totals(connection: &Connection, day: UnixMillis) -> rusqlite::Result<Vec<TokenTotals>> {
     let start = day.0.div_euclid(DAY_MILLIS).saturating_mul(DAY_MILLIS);
-    let count = |row: &Row<'_>, column| -> rusqlite::Result<Option<u64>> {
-        // `total` is exact up to 2^53 and cannot overflow, which a sum of hostile counts could.
-        Ok(row.get::<_, Option<f64>>(column)?.map(|sum| sum as u64))
-    };
     connection
         .prepare_cached(
             "SELECT provider, model, count(*),
@@ -361,12 +358,7 @@ fn totals(connection: &Connection, day: UnixMillis) -> rusqlite::Result<Vec<Toke
                 provider: row.get(0)?,
                 model: row.get(1)?,
                 turns: row.get::<_, i64>(2)?.unsigned_abs(),
-                tokens: TokenCounts {
-                    prompt: count(row, 3)?,
-                    completion: count(row, 4)?,
-                    cached: count(row, 5)?,
-                    cache_creation: count(row, 6)?,
-                },
+                tokens: counts(row, 3)?,
             })
         })?
         .collect()
