@@ -44,6 +44,8 @@ pub enum Verb {
     Undo(UndoArgs),
     /// Print what answering cost in tokens
     Usage(UsageArgs),
+    /// Check this installation and say what to do about what is wrong
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell.
@@ -239,6 +241,17 @@ pub enum By {
     Model,
     /// One model in one conversation
     Conversation,
+}
+
+/// Flags of `doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Also ask the first provider, for one token
+    #[arg(long)]
+    pub full: bool,
+    /// Print one JSON value
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The kinds by name, so that help and completions list them.

@@ -4,6 +4,7 @@ pub mod ask;
 pub mod capabilities;
 pub mod completions;
 pub mod config;
+pub mod doctor;
 pub mod help;
 pub mod tools;
 pub mod traces;

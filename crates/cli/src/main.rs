@@ -41,6 +41,7 @@ fn run() -> Exit {
         | Verb::Tools(_)
         | Verb::Config(_)
         | Verb::Traces(_)
+        | Verb::Doctor(_)
         | Verb::Undo(_)
         | Verb::Usage(_) => {}
     }
@@ -57,6 +58,7 @@ fn run() -> Exit {
         Verb::Config(verb) => commands::config::run(verb, &start),
         Verb::Undo(args) => commands::undo::run(&args, &start),
         Verb::Usage(args) => commands::usage::run(&args, &start),
+        Verb::Doctor(args) => commands::doctor::run(&args, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

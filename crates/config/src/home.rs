@@ -146,6 +146,11 @@ impl Home {
         self.root.join("logs")
     }
 
+    /// The daemon's control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.root.join("daemon.sock")
+    }
+
     /// The file whose lock says that a process owns this home.
     pub fn home_lock(&self) -> PathBuf {
         self.root.join("fermix.lock")

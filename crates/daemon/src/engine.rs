@@ -11,6 +11,7 @@ use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{FrameId, OutsideSources, Ports, Registry, TurnScope};
 use fermix_channels::{LocalPeer, admit_local};
 use fermix_config::Routing;
+use fermix_providers::{ConfigProblem, Providers};
 use fermix_sandbox::{Sandbox, Scope};
 use fermix_store::{Conversations, Store, StoreError};
 use fermix_types::{
@@ -83,6 +84,11 @@ impl Engine {
     /// The database, opened when it is first needed.
     pub(crate) fn store(&self) -> Result<Store, StoreError> {
         self.assembled.store.get()
+    }
+
+    /// The models.
+    pub(crate) fn providers(&self) -> Result<Arc<Providers>, ConfigProblem> {
+        self.assembled.providers.get()
     }
 
     /// The present moment.

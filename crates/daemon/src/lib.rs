@@ -3,6 +3,7 @@
 
 mod assemble;
 pub mod clock;
+pub mod doctor;
 pub mod engine;
 pub mod helpers;
 pub mod inspect;
