@@ -6,6 +6,7 @@
 
 mod machine;
 mod report;
+mod resident;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -127,7 +128,7 @@ fn rows(binary: &Path, runs: u16) -> Result<Vec<Row>, TaskError> {
         wall: long_cost.wall.saturating_sub(short_cost.wall) / FURTHER_CALLS,
         cpu: long_cost.cpu.saturating_sub(short_cost.cpu) / FURTHER_CALLS,
     };
-    Ok(vec![
+    let mut rows = vec![
         Row::new(
             "start: fermix --version",
             millis(version.wall),
@@ -159,7 +160,9 @@ fn rows(binary: &Path, runs: u16) -> Result<Vec<Row>, TaskError> {
             8000.0,
         ),
         Row::new("release binary", size as f64 / 1e6, Unit::Megabytes, 40.0),
-    ])
+    ];
+    rows.extend(resident::rows(binary, runs)?);
+    Ok(rows)
 }
 
 /// A turn that reads a number of files, one after the other, and says so.

@@ -9,6 +9,7 @@
 
 pub mod bench;
 pub mod docgen;
+pub mod harness;
 mod process;
 pub mod test_run;
 pub mod tidy;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::harness::{crash, soak};
 use xtask::{TaskError, bench, docgen, test_run, tidy, workspace_root};
 
 /// Development tasks of Fermix.
@@ -31,6 +32,10 @@ enum Task {
     },
     /// Measure the release binary against the budget of the design.
     Bench(bench::Options),
+    /// Kill the daemon at random instants and account for every message, call, child and file.
+    Crash(crash::Options),
+    /// Run many turns and report memory, descriptors and threads of the daemon.
+    Soak(soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +58,8 @@ fn run(task: Task) -> Result<bool, TaskError> {
         Task::Docgen { check: false } => docgen::write(&root),
         Task::Test { arguments } => test_run::run(&root, &arguments),
         Task::Bench(options) => bench::run(&root, &options),
+        Task::Crash(options) => crash::run(&root, &options),
+        Task::Soak(options) => soak::run(&root, &options),
     }
 }
 

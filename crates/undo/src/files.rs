@@ -90,10 +90,10 @@ impl UndoLog {
                 return Ok(Restored::AlreadyAsBefore);
             }
             if digest != wanted.after {
-                return Err(UndoError::ChangedSince(wanted.path.clone()));
+                return Err(UndoError::ChangedSince(wanted.path));
             }
             let Some(existing) = now else {
-                return Err(UndoError::ChangedSince(wanted.path.clone()));
+                return Err(UndoError::ChangedSince(wanted.path));
             };
             put_back(&file, existing, &wanted, &objects, (&sandbox, &scope))
         })

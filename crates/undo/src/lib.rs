@@ -100,7 +100,7 @@ impl UndoLog {
     /// The database, opened off the executor's threads.
     async fn store(&self) -> Result<Store, UndoError> {
         let open = Arc::clone(&self.store);
-        Ok(blocking(move || open().map_err(UndoError::from)).await?)
+        blocking(move || open().map_err(UndoError::from)).await
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) enum Unit {
     Tokens,
     /// Millions of bytes.
     Megabytes,
+    /// 1,048,576 bytes each.
+    Mebibytes,
 }
 
 impl Unit {
@@ -23,6 +25,7 @@ impl Unit {
             Self::Millis => "ms",
             Self::Tokens => "tokens",
             Self::Megabytes => "MB",
+            Self::Mebibytes => "MiB",
         }
     }
 
@@ -31,6 +34,7 @@ impl Unit {
             Self::Millis => format!("{value:.2} ms"),
             Self::Tokens => format!("{value:.0} tokens"),
             Self::Megabytes => format!("{value:.1} MB"),
+            Self::Mebibytes => format!("{value:.1} MiB"),
         }
     }
 }
