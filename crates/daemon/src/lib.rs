@@ -3,7 +3,9 @@
 
 mod assemble;
 pub mod clock;
+pub mod desk;
 pub mod engine;
+pub mod events;
 pub mod helpers;
 pub mod inspect;
 pub mod locks;
@@ -15,4 +17,5 @@ pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
 pub use fermix_capability::dispatch::CallOutcome;
-pub use fermix_channels::LocalPeer;
+pub use fermix_capability::{ApprovalPort, ApprovalPrompt, PromptOrigin};
+pub use fermix_channels::{LocalPeer, commands};
