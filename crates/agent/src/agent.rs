@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::lifecycle::Lifecycle;
-use crate::mailbox::{Accepted, Incoming, Mailbox, MailboxStatus, Pending, StopCounts};
+use crate::mailbox::{Accepted, Incoming, LaneStatus, Mailbox, MailboxStatus, Pending, StopCounts};
 use crate::prompt::Prompts;
 use crate::reply::ReplyPort;
 use crate::report::{
@@ -170,6 +170,11 @@ impl Agent {
     /// What runs and what waits.
     pub fn status(&self) -> MailboxStatus {
         self.0.mailbox.status()
+    }
+
+    /// What runs and what waits, conversation by conversation.
+    pub fn lanes(&self) -> Vec<LaneStatus> {
+        self.0.mailbox.lanes()
     }
 
     /// Takes no further message, lets what runs and waits end for `grace`, then stops it.

@@ -18,7 +18,7 @@ mod turn;
 mod work_note;
 
 pub use agent::{Agent, AgentParts, ShutdownReport};
-pub use mailbox::{MailboxStatus, StopCounts};
+pub use mailbox::{LaneStatus, MailboxStatus, StopCounts};
 pub use reply::{DeliveryError, ReplyPort, ReportOnly};
 pub use report::{
     MAX_IMAGE_BYTES, MAX_IMAGES, MAX_MESSAGE, Submitted, TurnReport, TurnRequest, TurnStatus,

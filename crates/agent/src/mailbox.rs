@@ -115,6 +115,17 @@ impl MailboxStatus {
     }
 }
 
+/// What one conversation has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// Which one.
+    pub conversation: ConversationKey,
+    /// Whether a turn runs; one that is about to start does not yet.
+    pub is_running: bool,
+    /// Messages that wait.
+    pub waiting: usize,
+}
+
 struct Active {
     turn_id: String,
     cancel: CancellationToken,
@@ -311,6 +322,22 @@ impl Mailbox {
             }
             gone.await;
         }
+    }
+
+    /// Every conversation with something to do, in the order of their keys.
+    pub(crate) fn lanes(&self) -> Vec<LaneStatus> {
+        let state = self.state();
+        let mut lanes: Vec<_> = state
+            .lanes
+            .iter()
+            .map(|(conversation, lane)| LaneStatus {
+                conversation: conversation.clone(),
+                is_running: lane.active.is_some(),
+                waiting: lane.waiting_messages(),
+            })
+            .collect();
+        lanes.sort_by(|left, right| left.conversation.cmp(&right.conversation));
+        lanes
     }
 
     pub(crate) fn status(&self) -> MailboxStatus {

@@ -25,6 +25,9 @@ pub struct ChannelRules {
     pub owner_user_id: Option<String>,
     /// Senders who may write as guests.
     pub allowed_user_ids: BTreeSet<String>,
+    /// Guests who may also give the slash commands that are not the owner's alone. Being on this
+    /// list lets nobody in.
+    pub command_allowlist: BTreeSet<String>,
 }
 
 /// What becomes of a message.
@@ -93,6 +96,7 @@ mod tests {
         ChannelRules {
             owner_user_id: owner.map(str::to_owned),
             allowed_user_ids: allowed.iter().map(|id| (*id).to_owned()).collect(),
+            ..ChannelRules::default()
         }
     }
 
@@ -161,7 +165,7 @@ mod tests {
         /// Whatever the ids, nobody but an exact match of a non-empty owner id is the owner.
         #[test]
         fn no_other_id_is_the_owner(sender in ".{0,8}", owner in proptest::option::of(".{0,8}"), allowed in proptest::collection::btree_set(".{0,8}", 0..3)) {
-            let rules = ChannelRules { owner_user_id: owner.clone(), allowed_user_ids: allowed };
+            let rules = ChannelRules { owner_user_id: owner.clone(), allowed_user_ids: allowed, ..ChannelRules::default() };
             let is_owner = trust(Some(&sender), Some(&rules)) == Ok(Trust::Operator);
             proptest::prop_assert_eq!(is_owner, !sender.is_empty() && owner.as_deref() == Some(sender.as_str()));
         }

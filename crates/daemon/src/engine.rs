@@ -8,7 +8,8 @@ use fermix_agent::{
     Agent, AgentParts, AgentSettings, ReportOnly, TurnEvent, TurnReport, TurnRequest,
 };
 use fermix_capability::dispatch::CallOutcome;
-use fermix_capability::{FrameId, OutsideSources, Ports, Registry, TurnScope};
+use fermix_capability::{ApprovalPort, FrameId, OutsideSources, Ports, Registry, TurnScope};
+use fermix_channels::commands::{self, Asker, Outcome};
 use fermix_channels::{LocalPeer, admit_local};
 use fermix_config::Routing;
 use fermix_providers::{ConfigProblem, Providers};
@@ -23,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
+use crate::desk::{Desk, Machinery};
 use crate::inspect::{self, Row, StandIn};
 
 /// How long a question that was interrupted may take to put its things away.
@@ -32,6 +34,7 @@ const STOP_GRACE: Duration = Duration::from_secs(8);
 pub struct Engine {
     parts: Parts,
     assembled: Assembled,
+    machinery: Machinery,
 }
 
 /// A question from the command line.
@@ -48,6 +51,8 @@ pub struct Question {
     pub cwd: Option<PathBuf>,
     /// How long it may take.
     pub timeout: Option<Duration>,
+    /// How its owner is asked meanwhile; `None` means that nobody can be.
+    pub approval: Option<Arc<dyn ApprovalPort>>,
 }
 
 /// What became of a question.
@@ -63,7 +68,41 @@ impl Engine {
     /// Puts everything together.
     pub fn build(parts: Parts) -> Result<Self, BuildError> {
         let assembled = assemble(&parts)?;
-        Ok(Self { parts, assembled })
+        Ok(Self {
+            parts,
+            assembled,
+            machinery: Machinery::default(),
+        })
+    }
+
+    /// Gives the slash commands what they need beyond conversations.
+    #[must_use]
+    pub fn with_machinery(mut self, machinery: Machinery) -> Self {
+        self.machinery = machinery;
+        self
+    }
+
+    /// Whether the owner can answer prompts here: nobody is asked what nobody can answer.
+    pub fn takes_answers(&self) -> bool {
+        self.machinery.policy.is_some()
+    }
+
+    /// Carries out the slash command that `text` is; `None` means that it is none. This process
+    /// has no turn running meanwhile.
+    pub async fn command(&self, text: &str, asker: &Asker) -> Result<Option<Outcome>, BuildError> {
+        let names_one = commands::parse(text, asker.bot_name.as_deref())
+            .is_some_and(|invocation| commands::table::find(&invocation.name).is_some());
+        if !names_one {
+            return Ok(None);
+        }
+        let desk = Desk {
+            agent: None,
+            conversations: self.conversations()?,
+            clock: Arc::clone(&self.assembled.clock),
+            trace: Arc::clone(&self.assembled.trace),
+            machinery: self.machinery.clone(),
+        };
+        Ok(desk.carry_out(text, asker).await)
     }
 
     /// Everything that can be called.
@@ -173,6 +212,7 @@ impl Engine {
             question.peer,
             Ports {
                 reply: true,
+                approval: question.approval.is_some(),
                 ..Ports::default()
             },
         ));
@@ -181,6 +221,7 @@ impl Engine {
             working_folder: self.working_folder(cwd.as_deref()),
             cwd,
             timeout: question.timeout,
+            approval: question.approval,
             ..TurnRequest::text(question.conversation, caller, question.text)
         };
         let asked = request.text.clone();
@@ -251,9 +292,13 @@ impl Engine {
         Some(working.path().to_owned())
     }
 
+    /// The stored conversations.
+    fn conversations(&self) -> Result<Arc<Conversations>, BuildError> {
+        Ok(Arc::new(Conversations::new(self.assembled.store.get()?)))
+    }
+
     /// Opens the database and the providers and makes an agent of them.
-    fn agent(&self) -> Result<Agent, BuildError> {
-        let store = self.assembled.store.get()?;
+    pub(crate) fn agent(&self) -> Result<Agent, BuildError> {
         let mut settings = AgentSettings::from_config(&self.parts.config, &self.parts.home);
         settings.timezone = settings.timezone.or_else(|| {
             jiff::tz::TimeZone::try_system()
@@ -265,7 +310,7 @@ impl Engine {
             registry: Arc::clone(&self.assembled.registry),
             dispatcher: Arc::clone(&self.assembled.dispatcher),
             providers: self.assembled.providers.get()?,
-            conversations: Arc::new(Conversations::new(store)),
+            conversations: self.conversations()?,
             settings,
             clock: Arc::clone(&self.assembled.clock),
             trace: Arc::clone(&self.assembled.trace),

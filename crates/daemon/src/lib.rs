@@ -3,8 +3,10 @@
 
 mod assemble;
 pub mod clock;
+pub mod desk;
 pub mod doctor;
 pub mod engine;
+pub mod events;
 pub mod helpers;
 pub mod inspect;
 mod lazy_store;
@@ -19,7 +21,8 @@ pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
 pub use fermix_capability::dispatch::CallOutcome;
-pub use fermix_channels::LocalPeer;
+pub use fermix_capability::{ApprovalPort, ApprovalPrompt, PromptOrigin};
+pub use fermix_channels::{LocalPeer, commands};
 pub use fermix_store::{UsageBy, UsageRow};
 pub use undoing::Undone;
 pub use usage::DayBudget;

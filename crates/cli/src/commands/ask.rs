@@ -72,6 +72,7 @@ fn ask(text: String, args: AskArgs, start: &Start) -> Result<Exit, String> {
     let _conversation = locks::take_conversation(&start.home, &conversation, Instant::now() + wait)
         .map_err(|error| error.to_string())?;
     let question = Question {
+        approval: None,
         conversation,
         peer,
         text,
