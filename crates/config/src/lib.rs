@@ -11,6 +11,7 @@
 //! 4. the default.
 
 mod api_key;
+pub mod commands;
 mod edit;
 pub mod env;
 mod error;

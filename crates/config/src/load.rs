@@ -10,6 +10,7 @@ use fermix_types::Effort;
 use rustix::fs::OFlags;
 use toml_edit::{Document, Item, Key, TableLike};
 
+use crate::commands;
 use crate::env::Environment;
 use crate::error::{ConfigError, Place, Problem};
 use crate::home::Home;
@@ -371,6 +372,7 @@ impl<'h> Reading<'h> {
         }
         self.check_primaries(&findings);
         self.check_sources(&config, &findings);
+        self.check_commands(&config, &findings);
         self.check_routing(&config, &findings);
         if self.problems.is_empty() {
             return Ok(config);
@@ -423,6 +425,28 @@ impl<'h> Reading<'h> {
             if let Some(finding) =
                 findings.get(&format!("sandbox.env.{}.{key}", schema::quoted(name)))
             {
+                self.problem(finding.place.clone(), &finding.path, Rejected::new(reason));
+            }
+        }
+    }
+
+    fn check_commands(&mut self, config: &Config, findings: &BTreeMap<String, Finding>) {
+        for (name, entry) in &config.sandbox.commands.explicit {
+            let reason = match &entry.command {
+                None if !commands::is_of_a_preset(name) => {
+                    "names no program; add `command` to this section".to_owned()
+                }
+                Some(command) if command.contains('/') && !command.starts_with('/') => {
+                    "is neither an absolute path nor a name on the search path; write the whole path"
+                        .to_owned()
+                }
+                _ => continue,
+            };
+            let section = format!("sandbox.commands.{}.", schema::quoted(name));
+            if let Some((_, finding)) = findings.iter().find(|(key, _)| match entry.command {
+                Some(_) => **key == format!("{section}command"),
+                None => key.starts_with(&section),
+            }) {
                 self.problem(finding.place.clone(), &finding.path, Rejected::new(reason));
             }
         }

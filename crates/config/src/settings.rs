@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use fermix_types::{Effort, SandboxMode, UnknownName};
 
+use crate::commands::CommandsConfig;
 use crate::home::Home;
 use crate::providers::{ProviderBlocks, ProviderId};
 use crate::routing::Routing;
@@ -81,10 +82,14 @@ pub struct SandboxConfig {
     pub workspace_root: PathBuf,
     /// The grants, absolute.
     pub allowed_roots: Vec<PathBuf>,
+    /// The grants for reading only, absolute.
+    pub read_roots: Vec<PathBuf>,
     /// What wins over every root, absolute.
     pub blocked_roots: Vec<PathBuf>,
     /// `[sandbox.env]`.
     pub env: EnvConfig,
+    /// `[sandbox.commands]`.
+    pub commands: CommandsConfig,
 }
 
 /// Which variables a command sees besides the base ones.
@@ -257,8 +262,10 @@ impl Config {
                 mode: SandboxMode::Standard,
                 workspace_root: home.workspace(),
                 allowed_roots: Vec::new(),
+                read_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvConfig::default(),
+                commands: CommandsConfig::default(),
             },
             channels: Channels {
                 coalesce: true,

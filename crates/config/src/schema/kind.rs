@@ -34,6 +34,8 @@ pub(crate) enum Kind {
         accepted: &'static [&'static str],
         retired: &'static [(&'static str, &'static str)],
     },
+    /// A list of members of a closed list.
+    Choices(&'static [&'static str]),
     /// A platform's id: text, or a whole number that is taken as text.
     Id,
     Ids,
@@ -77,6 +79,7 @@ impl Kind {
             Self::Line { max } => format!("string, one line, at most {max} characters"),
             Self::Text { max } => format!("string, at most {max} characters"),
             Self::Choice { .. } => "one of a list".to_owned(),
+            Self::Choices(_) => "some of a list".to_owned(),
             Self::Id => "string or whole number".to_owned(),
             Self::Ids => "list of strings or whole numbers".to_owned(),
             Self::Variable => "name of an environment variable".to_owned(),
@@ -93,7 +96,7 @@ impl Kind {
     pub(super) fn accepted(&self) -> Vec<&'static str> {
         match self {
             Self::Flag => vec!["true", "false"],
-            Self::Choice { accepted, .. } => accepted.to_vec(),
+            Self::Choice { accepted, .. } | Self::Choices(accepted) => accepted.to_vec(),
             _ => Vec::new(),
         }
     }
@@ -105,6 +108,7 @@ impl Kind {
             Self::Line { .. } => "\"a name\"",
             Self::Text { .. } => "\"some words\"",
             Self::Choice { accepted, .. } => accepted.last().copied().unwrap_or_default(),
+            Self::Choices(_) => "[\"dev_tools\"]",
             Self::Id => "\"12345\"",
             Self::Ids => "[\"12345\", \"67890\"]",
             Self::Variable => "\"EDITOR\"",
@@ -122,6 +126,7 @@ impl Kind {
     fn expected(&self) -> String {
         match self {
             Self::Choice { accepted, .. } => format!("accepted: {}", accepted.join(", ")),
+            Self::Choices(accepted) => format!("a list of: {}", accepted.join(", ")),
             Self::Flag => "accepted: true, false".to_owned(),
             _ => format!(
                 "expected: {}, for example {}",
@@ -145,7 +150,11 @@ impl Kind {
                 .parse()
                 .map(SettingValue::Integer)
                 .map_err(|_| self.reject_shown(text)),
-            Self::Ids | Self::Variables | Self::Arguments | Self::Paths => self.read_list(text),
+            Self::Ids
+            | Self::Variables
+            | Self::Arguments
+            | Self::Paths
+            | Self::Choices(_) => self.read_list(text),
             Self::Secret => Ok(SettingValue::Text(text.to_owned())),
             _ => self.read_word(text).map(SettingValue::Text),
         }
@@ -210,6 +219,13 @@ impl Kind {
             (Self::Variables, SettingValue::List(items)) => self
                 .list(items, |item| Self::Variable.word(item))
                 .map(Value::List),
+            (Self::Choices(accepted), SettingValue::List(items)) => {
+                let one = Self::Choice {
+                    accepted,
+                    retired: &[],
+                };
+                self.list(items, |item| one.word(item)).map(Value::List)
+            }
             (Self::Arguments, SettingValue::List(items)) => self
                 .list(items, |item| ARGUMENT.word(item))
                 .map(Value::List),

@@ -10,6 +10,7 @@ use toml_edit::{Array, Item};
 
 use super::kind::Rejected;
 use crate::api_key::ApiKey;
+use crate::commands::CommandProfile;
 use crate::providers::ProviderId;
 use crate::settings::{EnvMode, EnvSourceKind};
 
@@ -134,7 +135,14 @@ macro_rules! from_name {
     };
 }
 
-from_name!(Effort, ProviderId, SandboxMode, EnvMode, EnvSourceKind);
+from_name!(
+    Effort,
+    ProviderId,
+    SandboxMode,
+    EnvMode,
+    EnvSourceKind,
+    CommandProfile
+);
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: Value) -> Option<Self> {

@@ -11,6 +11,7 @@ fn path_of(row: &KeyDoc) -> String {
     row.path()
         .replace("<model>", "\"a.b:c\"")
         .replace("<NAME>", "TOKEN")
+        .replace("<command>", "git")
         .replace("<channel>", "discord")
 }
 
@@ -90,7 +91,8 @@ fn overlaps(one: &str, other: &str) -> bool {
 }
 
 fn toml_example(row: &KeyDoc) -> String {
-    if row.accepted().is_empty() || row.type_text() == "boolean" {
+    let takes_example = ["boolean", "some of a list"].contains(&row.type_text().as_str());
+    if row.accepted().is_empty() || takes_example {
         row.example().to_owned()
     } else {
         format!("\"{}\"", row.example())

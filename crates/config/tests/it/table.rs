@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fermix_config::commands::{CommandEntry, CommandsConfig};
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
     Agent, ChannelConfig, Channels, Config, EnvConfig, EnvSource, ModelOverride, Personalization,
@@ -17,8 +18,10 @@ fn example(row: &KeyDoc) -> (String, String) {
         .path()
         .replace("<model>", "some-model")
         .replace("<NAME>", "VARIABLE")
+        .replace("<command>", "git")
         .replace("<channel>", "slack");
-    let value = if row.accepted().is_empty() || row.type_text() == "boolean" {
+    let takes_example = ["boolean", "some of a list"].contains(&row.type_text().as_str());
+    let value = if row.accepted().is_empty() || takes_example {
         row.example().to_owned()
     } else {
         format!("\"{}\"", row.example())
@@ -92,6 +95,11 @@ fn the_documented_default_is_the_default() {
             .env
             .sources
             .retain(|_, source| *source != EnvSource::default());
+        config
+            .sandbox
+            .commands
+            .explicit
+            .retain(|_, entry| *entry != CommandEntry::default());
         assert_eq!(config, Config::defaults(&test.home), "{path}");
     }
 }
@@ -172,13 +180,33 @@ fn every_field_comes_from_a_key_of_the_table() {
         mode,
         workspace_root,
         allowed_roots,
+        read_roots,
         blocked_roots,
         env,
+        commands,
     } = sandbox;
     assert_ne!(
         (mode, workspace_root),
         (before.sandbox.mode, before.sandbox.workspace_root)
     );
+    let CommandsConfig {
+        profile,
+        presets,
+        explicit,
+    } = commands;
+    assert_ne!(profile, before.sandbox.commands.profile);
+    assert!(!presets.is_empty());
+    let CommandEntry {
+        command,
+        args,
+        pass_env,
+        timeout_ms,
+        description,
+        enabled,
+        allow_push,
+    } = &explicit["git"];
+    assert!(command.is_some() && !args.is_empty() && !pass_env.is_empty());
+    assert!(*timeout_ms != 30_000 && description.is_some() && !enabled && *allow_push);
     let EnvConfig {
         mode,
         allow,
@@ -189,6 +217,7 @@ fn every_field_comes_from_a_key_of_the_table() {
     assert!(
         ![
             allowed_roots.len(),
+            read_roots.len(),
             blocked_roots.len(),
             allow.len(),
             deny.len()

@@ -69,6 +69,13 @@ pub(super) static ROWS: &[KeyDoc] = &[
         |c, _, v| put(&mut c.sandbox.allowed_roots, v),
     ),
     row(
+        "sandbox.read_roots",
+        Kind::Paths,
+        "[]",
+        "Folders the tools may read and not change, besides those of the mode.",
+        |c, _, v| put(&mut c.sandbox.read_roots, v),
+    ),
+    row(
         "sandbox.blocked_roots",
         Kind::Paths,
         "[]",
