@@ -11,6 +11,7 @@ pub mod inspect;
 pub mod locks;
 pub mod logs;
 pub mod presence;
+mod routes;
 pub mod traces;
 
 pub use assemble::{BuildError, Parts, problems};
