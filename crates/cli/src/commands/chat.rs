@@ -129,7 +129,13 @@ impl LeaveOnSignal {
         let signals = Arc::clone(signals);
         let before = Tty::open().and_then(|tty| Restore::remember(&tty).ok());
         Self(runtime.spawn(async move {
-            let signal = signals.lock().await.next().await;
+            let mut signals = signals.lock().await;
+            let mut signal = signals.next().await;
+            if !signal.is_final() {
+                // Pressed just before the editor took the keys. Where there is no editor, on a
+                // terminal that can do nothing, the second one leaves.
+                signal = signals.next().await;
+            }
             drop(before);
             // The editor had asked the terminal to mark what is pasted.
             output::leave_editing();
