@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use fermix_capability::Registry;
 use fermix_capability::dispatch::Dispatcher;
 use fermix_providers::Providers;
@@ -73,7 +74,7 @@ impl Agent {
         let lifecycle = Lifecycle {
             registry: parts.registry,
             dispatcher: parts.dispatcher,
-            providers: parts.providers,
+            providers: ArcSwap::new(parts.providers),
             spending: Spending::new(
                 settings.daily_token_budget,
                 Arc::clone(&parts.conversations),
@@ -118,6 +119,7 @@ impl Agent {
             session_env: request.session_env,
             timeout: request.timeout,
             reply,
+            is_alone: request.is_alone,
             approval: request.approval,
             watchers: events.into_iter().collect(),
             done: vec![done],
@@ -152,6 +154,23 @@ impl Agent {
         self.stop_some(Some(conversation))
     }
 
+    /// Stops one turn, whether it runs or still waits. What else waits in its conversation stays.
+    pub fn stop_turn(&self, conversation: &ConversationKey, turn_id: &str) -> StopCounts {
+        let (counts, dropped) = self.0.mailbox.stop_turn(conversation, turn_id);
+        tell_stopped(dropped);
+        counts
+    }
+
+    /// Whether a turn of the conversation runs or waits.
+    pub fn is_busy(&self, conversation: &ConversationKey) -> bool {
+        self.0.mailbox.is_busy(conversation)
+    }
+
+    /// Lets the turns that begin from now on ask other providers.
+    pub fn use_providers(&self, providers: Arc<Providers>) {
+        self.0.lifecycle.providers.store(providers);
+    }
+
     /// Stops every conversation.
     pub fn stop_all(&self) -> StopCounts {
         self.stop_some(None)
@@ -159,11 +178,7 @@ impl Agent {
 
     fn stop_some(&self, only: Option<&ConversationKey>) -> StopCounts {
         let (counts, dropped) = self.0.mailbox.stop(only);
-        for pending in dropped {
-            let report =
-                TurnReport::unstarted(&pending.turn_id, TurnStatus::Stopped, String::new());
-            tell(pending.done, &report);
-        }
+        tell_stopped(dropped);
         counts
     }
 
@@ -255,6 +270,14 @@ fn unacceptable(request: &TurnRequest) -> Option<String> {
 pub(crate) fn is_blank(text: &str) -> bool {
     text.chars()
         .all(|character| character.is_whitespace() || character.is_control())
+}
+
+/// Tells whoever waits for turns that will not begin.
+fn tell_stopped(dropped: Vec<Pending>) {
+    for pending in dropped {
+        let report = TurnReport::unstarted(&pending.turn_id, TurnStatus::Stopped, String::new());
+        tell(pending.done, &report);
+    }
 }
 
 fn tell(done: Vec<oneshot::Sender<TurnReport>>, report: &TurnReport) {

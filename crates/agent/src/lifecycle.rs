@@ -11,6 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{FrameId, OutsideSources, PromptOrigin, Registry, TurnScope, View};
 use fermix_providers::{Calls, ChatRequest, ErrorKind, Providers, SystemPart};
@@ -42,7 +43,8 @@ const TEMPERATURE: f32 = 0.7;
 pub(crate) struct Lifecycle {
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) providers: Arc<Providers>,
+    /// A turn keeps those it began with.
+    pub(crate) providers: ArcSwap<Providers>,
     pub(crate) conversations: Arc<dyn ConversationLog>,
     pub(crate) prompts: Arc<Prompts>,
     pub(crate) spending: Spending,
@@ -166,7 +168,8 @@ impl Lifecycle {
 
         let view = Arc::new(self.registry.view(caller));
         traces.selected(&view);
-        let routes = self.providers.routes();
+        let providers = self.providers.load_full();
+        let routes = providers.routes();
         // Without any route the call itself says what is missing.
         let (window, model) = routes.first().map_or((0, String::new()), |lead| {
             (lead.context_window, lead.model.clone())
@@ -200,7 +203,7 @@ impl Lifecycle {
         let scope = self.scope(turn, view, ids);
         let running = TurnLoop {
             dispatcher: &self.dispatcher,
-            providers: &self.providers,
+            providers: &providers,
             spending: &self.spending,
             turn_spending: &turn.spending,
             clock: &*self.clock,

@@ -44,6 +44,7 @@ pub(crate) struct Pending {
     pub(crate) session_env: Arc<[(String, String)]>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) reply: Arc<dyn ReplyPort>,
+    pub(crate) is_alone: bool,
     pub(crate) approval: Option<Arc<dyn ApprovalPort>>,
     pub(crate) watchers: Vec<mpsc::Sender<TurnEvent>>,
     pub(crate) done: Vec<oneshot::Sender<TurnReport>>,
@@ -55,6 +56,7 @@ impl Pending {
         let is_one_person = self.sender == later.sender
             && (self.sender.is_some() || self.caller.trust() == Trust::Operator);
         is_one_person
+            && !(self.is_alone || later.is_alone)
             && self.images.is_empty()
             && later.images.is_empty()
             && self.caller == later.caller
@@ -289,6 +291,39 @@ impl Mailbox {
         }
         state.pending -= counts.queued;
         (counts, dropped)
+    }
+
+    /// Stops one turn. Gives it back if it had not begun.
+    pub(crate) fn stop_turn(
+        &self,
+        key: &ConversationKey,
+        turn_id: &str,
+    ) -> (StopCounts, Vec<Pending>) {
+        let mut state = self.state();
+        let mut counts = StopCounts::default();
+        let Some(lane) = state.lanes.get_mut(key) else {
+            return (counts, Vec::new());
+        };
+        if let Some(active) = &lane.active
+            && active.turn_id == turn_id
+            && !active.committed
+            && !active.cancel.is_cancelled()
+        {
+            active.cancel.cancel();
+            counts.turns = 1;
+        }
+        let mut dropped = Vec::new();
+        if let Some(place) = lane.waiting.iter().position(|turn| turn.turn_id == turn_id) {
+            dropped.extend(lane.waiting.remove(place));
+        }
+        counts.queued = dropped.iter().map(|turn| turn.messages.len()).sum();
+        state.pending -= counts.queued;
+        (counts, dropped)
+    }
+
+    /// Whether a turn of the conversation runs or waits.
+    pub(crate) fn is_busy(&self, key: &ConversationKey) -> bool {
+        self.state().lanes.contains_key(key)
     }
 
     /// Takes no further message.

@@ -42,6 +42,9 @@ pub struct TurnRequest {
     pub approval: Option<Arc<dyn ApprovalPort>>,
     /// The platform's id of the message; the same id starts no second turn.
     pub platform_message_id: Option<String>,
+    /// Whether the message has a turn of its own: who waits for this very answer must not get that
+    /// of another message with it, nor lose it when another one is stopped.
+    pub is_alone: bool,
     /// How long the turn may take; `None` = until it ends or is stopped.
     pub timeout: Option<Duration>,
 }
@@ -64,6 +67,7 @@ impl TurnRequest {
             session_env: Arc::default(),
             approval: None,
             platform_message_id: None,
+            is_alone: false,
             timeout: None,
         }
     }

@@ -14,7 +14,7 @@ use fermix_types::{Kind, TraceKind};
     disable_help_subcommand = true,
     max_term_width = 100
 )]
-#[command(after_help = "Exit codes: 0 ok, 1 failed or refused, 2 usage.")]
+#[command(after_help = "Exit codes: 0 ok, 1 failed or refused, 2 usage, 3 no daemon is running.")]
 pub struct Cli {
     /// The Fermix home [default: $FERMIX_HOME, else ~/.fermix]
     #[arg(long, global = true, value_name = "PATH")]
@@ -28,8 +28,9 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 pub enum Verb {
     /// Ask the agent something and print its answer
-    #[command(visible_alias = "chat")]
     Ask(AskArgs),
+    /// Talk with the agent; with a message, the same as `ask`
+    Chat(AskArgs),
     /// Print every registered capability, hidden and owner-only ones included
     Capabilities(CapabilitiesArgs),
     /// See and call tools exactly as a caller of a given trust would
@@ -64,7 +65,7 @@ pub enum Verb {
     },
 }
 
-/// Flags of `ask`.
+/// Flags of `ask` and `chat`.
 #[derive(Args, Debug)]
 pub struct AskArgs {
     /// The message; several words are joined by spaces
@@ -73,7 +74,8 @@ pub struct AskArgs {
     /// Read the message, or more of it, from standard input
     #[arg(long)]
     pub stdin: bool,
-    /// Go on with this conversation; without it, each call starts a new one
+    /// Go on with this conversation [default: `ask` starts a new one, `chat` and slash commands
+    /// use `cli`]
     #[arg(short, long, value_name = "ID", value_parser = session_id)]
     pub session: Option<String>,
     /// Give up after this many milliseconds
@@ -85,9 +87,13 @@ pub struct AskArgs {
     /// Attach an image: png, jpg, gif or webp, at most 20 MiB (repeatable)
     #[arg(long, value_name = "PATH")]
     pub attach: Vec<PathBuf>,
-    /// Let this question reach a folder outside your home, as if it had been granted (repeatable)
-    #[arg(long, value_name = "PATH")]
+    /// Let this question reach a folder outside your home, as if it had been granted (repeatable);
+    /// it is then answered without the daemon
+    #[arg(long, value_name = "PATH", conflicts_with = "daemon")]
     pub root: Vec<PathBuf>,
+    /// Let nobody but a running daemon answer
+    #[arg(long)]
+    pub daemon: bool,
 }
 
 /// Flags of `capabilities`.

@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod capabilities;
+pub mod chat;
 pub mod completions;
 pub mod config;
 pub mod doctor;

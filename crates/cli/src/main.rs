@@ -1,11 +1,13 @@
 //! The `fermix` command.
 
 mod args;
+mod client;
 mod commands;
 mod interrupt;
 mod moment;
 mod output;
 mod start;
+mod talk;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,6 +39,7 @@ fn run() -> Exit {
         Verb::Help { verb } => return commands::help::run(&verb),
         Verb::Completions { shell } => return commands::completions::run(shell),
         Verb::Ask(_)
+        | Verb::Chat(_)
         | Verb::Capabilities(_)
         | Verb::Tools(_)
         | Verb::Config(_)
@@ -53,6 +56,7 @@ fn run() -> Exit {
     };
     match cli.verb {
         Verb::Ask(args) => commands::ask::run(args, &start),
+        Verb::Chat(args) => commands::chat::run(args, &start),
         Verb::Capabilities(args) => commands::capabilities::run(&args, &start),
         Verb::Tools(verb) => commands::tools::run(verb, &start),
         Verb::Config(verb) => commands::config::run(verb, &start),

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::interrupt::Signal;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -15,6 +17,10 @@ pub enum Exit {
     Failed,
     /// The command line makes no sense.
     Usage,
+    /// It needs the daemon, and none is running.
+    NotRunning,
+    /// A signal ended it.
+    Signalled(Signal),
 }
 
 impl From<Exit> for ExitCode {
@@ -23,6 +29,8 @@ impl From<Exit> for ExitCode {
             Exit::Ok => Self::SUCCESS,
             Exit::Failed => Self::from(1),
             Exit::Usage => Self::from(2),
+            Exit::NotRunning => Self::from(3),
+            Exit::Signalled(signal) => Self::from(signal.exit_code()),
         }
     }
 }
@@ -82,12 +90,34 @@ pub fn usage(as_json: bool, text: &str) -> Exit {
     Exit::Usage
 }
 
+/// The same for a command that needs the daemon when none is running.
+pub fn not_running(as_json: bool) -> Exit {
+    if as_json {
+        report(true, "not_running");
+    } else {
+        report(false, "no daemon is running; start one with `fermix run`");
+    }
+    Exit::NotRunning
+}
+
+/// The same for a command that a signal ended.
+pub fn stopped(as_json: bool, signal: Signal) -> Exit {
+    report(as_json, "stopped");
+    Exit::Signalled(signal)
+}
+
 fn report(as_json: bool, text: &str) {
     if as_json {
         json(&serde_json::json!({ "status": "error", "error": text }));
     } else {
         notice(text);
     }
+}
+
+/// Ends the editing of a line that nobody will finish: what is pasted is no longer marked.
+pub fn leave_editing() {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(b"\x1b[?2004l\r\n").and_then(|()| out.flush());
 }
 
 /// Whether standard output is a terminal.
@@ -97,7 +127,7 @@ pub fn is_interactive() -> bool {
 
 /// `text` with control characters other than line breaks and tabs, and characters that reorder
 /// text, written as `\u{…}`.
-fn visible(text: &str) -> Cow<'_, str> {
+pub fn visible(text: &str) -> Cow<'_, str> {
     let acts = |character: char| {
         (character.is_control() && !matches!(character, '\n' | '\t'))
             || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')

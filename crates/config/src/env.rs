@@ -12,6 +12,12 @@ pub const FERMIX_HOME: &str = "FERMIX_HOME";
 pub const FERMIX_TRACE_DIR: &str = "FERMIX_TRACE_DIR";
 /// `0` keeps message bodies out of the traces.
 pub const FERMIX_TRACE_CONTENT: &str = "FERMIX_TRACE_CONTENT";
+/// The file of the daemon's log, when it is not `logs/fermix.log` in the home.
+pub const FERMIX_LOG_FILE: &str = "FERMIX_LOG_FILE";
+/// Where a service manager listens for "ready" (`sd_notify`). It sets this by itself.
+pub const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+/// Where programs are looked for.
+pub const PATH: &str = "PATH";
 /// How `anthropic` signs in.
 pub const FERMIX_ANTHROPIC_AUTH_MODE: &str = "FERMIX_ANTHROPIC_AUTH_MODE";
 /// How `xai` signs in.
@@ -59,6 +65,10 @@ pub const VARIABLES: &[EnvDoc] = &[
     EnvDoc {
         name: FERMIX_TRACE_CONTENT,
         effect: "`0` keeps message bodies out of the traces",
+    },
+    EnvDoc {
+        name: FERMIX_LOG_FILE,
+        effect: "the file of the daemon's log",
     },
     EnvDoc {
         name: HOME,
@@ -112,6 +122,13 @@ impl Environment {
         let value = self.pairs.get(OsStr::new(name))?;
         let is_blank = value.to_str().is_some_and(|text| text.trim().is_empty());
         (!is_blank).then_some(value.as_os_str())
+    }
+
+    /// The same environment with one variable set otherwise.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.pairs.insert(name.into(), value.into());
+        self
     }
 
     /// Every variable, for the part of the sandbox that decides what a child may see.

@@ -13,6 +13,7 @@ pub struct Home {
     root: PathBuf,
     os_home: Option<PathBuf>,
     traces: PathBuf,
+    log_file: PathBuf,
 }
 
 /// Why there is no usable home.
@@ -74,10 +75,15 @@ impl Home {
             Some(variable) => absolute(Path::new(variable), os_home.as_deref())?,
             None => root.join("traces"),
         };
+        let log_file = match environment.get_os(env::FERMIX_LOG_FILE) {
+            Some(variable) => absolute(Path::new(variable), os_home.as_deref())?,
+            None => root.join("logs/fermix.log"),
+        };
         Ok(Self {
             root,
             os_home,
             traces,
+            log_file,
         })
     }
 
@@ -141,9 +147,19 @@ impl Home {
         self.root.join("secrets")
     }
 
-    /// `logs/`.
-    pub fn logs(&self) -> PathBuf {
-        self.root.join("logs")
+    /// The daemon's log. Older parts lie beside it as `.1` to `.4`.
+    pub fn log_file(&self) -> &Path {
+        &self.log_file
+    }
+
+    /// `daemon.sock`: where the daemon listens.
+    pub fn daemon_socket(&self) -> PathBuf {
+        self.root.join("daemon.sock")
+    }
+
+    /// `daemon.lock`: held for life by the one daemon of this home; holds its process id.
+    pub fn daemon_lock(&self) -> PathBuf {
+        self.root.join("daemon.lock")
     }
 
     /// The daemon's control socket.

@@ -1,36 +1,34 @@
 //! From settings to running parts. Nothing here starts a task or opens a connection.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{Catalog, Deferral, RegistrationError, Registry};
 use fermix_config::{Config, EnvLookup, EnvMode, Environment, Home, Routing, SandboxConfig};
-use fermix_net::Net;
-use fermix_providers::offline::OfflineAdapter;
-use fermix_providers::{ConfigProblem, Providers};
+use fermix_providers::ConfigProblem;
 use fermix_sandbox::{
     EnvPolicy, EnvSource, Sandbox, SandboxError, SandboxSettings, Surroundings, UnsafeRoot,
 };
-use fermix_secrets::{AuthFile, Redactor, SecretString};
-use fermix_store::{StoreError, StoreOptions};
+use fermix_secrets::{Redactor, SecretString};
+use fermix_store::StoreError;
 use fermix_tools::ToolDeps;
-use fermix_tools::config::model_routing_config::{PrimaryRoute, RoutingAccess};
+use fermix_tools::config::model_routing_config::RoutingAccess;
 use fermix_tools::document::DocumentReader;
 use fermix_types::{Clock, TraceRow, TraceSink};
 use fermix_undo::UndoLog;
 
 use crate::clock::SystemClock;
 use crate::lazy_store::LazyStore;
+use crate::routes::LazyProviders;
 use crate::traces::{ContentCapture, TraceFiles};
 
-/// How Fermix names itself to servers.
-const IDENTITY: &str = concat!("fermix/", env!("CARGO_PKG_VERSION"));
 /// This very program, even after its file was replaced by an upgrade.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// What an engine is built from.
+#[derive(Clone)]
 pub struct Parts {
     /// Where everything is kept.
     pub home: Home,
@@ -86,52 +84,6 @@ pub enum BuildError {
     NoHome,
 }
 
-/// The providers, built when they are first asked for: listing tools needs none.
-pub(crate) struct LazyProviders {
-    config: Config,
-    auth_file: PathBuf,
-    clock: Arc<dyn Clock>,
-    trace: Arc<dyn TraceSink>,
-    built: OnceLock<Result<Arc<Providers>, ConfigProblem>>,
-}
-
-impl LazyProviders {
-    pub(crate) fn get(&self) -> Result<Arc<Providers>, ConfigProblem> {
-        self.built
-            .get_or_init(|| {
-                let providers = Providers::from_config(
-                    &self.config,
-                    Net::new(IDENTITY),
-                    AuthFile::open(&self.auth_file),
-                    Arc::clone(&self.clock),
-                    Arc::clone(&self.trace),
-                )?;
-                Ok(Arc::new(providers.with_offline(Arc::new(OfflineAdapter))))
-            })
-            .clone()
-    }
-
-    fn primary(&self) -> PrimaryRoute {
-        match self.get() {
-            Ok(providers) => {
-                let routes = providers.routes();
-                let lead = routes.first();
-                PrimaryRoute {
-                    provider: lead
-                        .map_or_else(|| "none".to_owned(), |route| route.provider.to_string()),
-                    model: lead.map(|route| route.model.clone()).unwrap_or_default(),
-                    reasoning_effort: lead.and_then(|route| route.effort),
-                }
-            }
-            Err(problem) => PrimaryRoute {
-                provider: format!("unusable: {problem}"),
-                model: String::new(),
-                reasoning_effort: None,
-            },
-        }
-    }
-}
-
 /// Everything that is built before the first turn.
 pub(crate) struct Assembled {
     pub(crate) sandbox: Sandbox,
@@ -153,13 +105,12 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let trace = trace_files(parts, &clock);
     let sandbox = sandbox(parts, &trace)?;
-    let providers = Arc::new(LazyProviders {
-        config: parts.config.clone(),
-        auth_file: parts.home.auth_file(),
-        clock: Arc::clone(&clock),
-        trace: Arc::clone(&trace),
-        built: OnceLock::new(),
-    });
+    let providers = Arc::new(LazyProviders::new(
+        parts.config.clone(),
+        parts.home.auth_file(),
+        Arc::clone(&clock),
+        Arc::clone(&trace),
+    ));
     let routing = Arc::new(Mutex::new(parts.config.routing.clone()));
     let deferral = if parts.config.tool_search {
         Deferral::On
@@ -167,19 +118,12 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         Deferral::Off
     };
     let registry = Arc::new(Registry::new(deferral));
-    // A process that answers one question leaves folding the log to the next start.
-    let store = LazyStore::new(
-        parts.home.database(),
-        StoreOptions {
-            checkpoint_on_close: false,
-            ..StoreOptions::default()
-        },
-    );
+    let store = LazyStore::new(parts.home.database());
     let undo = {
         let store = store.clone();
         UndoLog::new(
             parts.home.undo(),
-            Arc::new(move || store.get()),
+            Arc::new(move || store.open(false)),
             Arc::clone(&clock),
         )
     };
@@ -239,8 +183,7 @@ fn routing_access(
     routing: &Arc<Mutex<Routing>>,
     trace: &Arc<dyn TraceSink>,
 ) -> RoutingAccess {
-    let catalog = fermix_providers::Catalog::new(providers.config.models.clone());
-    let providers = Arc::clone(providers);
+    let (providers, catalog) = (Arc::clone(providers), Arc::clone(providers));
     let routing = Arc::clone(routing);
     RoutingAccess {
         home: home.clone(),
@@ -345,17 +288,21 @@ pub(crate) fn blocking(parts: &Parts, folder: &Path) -> Option<PathBuf> {
         .find(|root| folder.starts_with(root))
 }
 
-/// A sandbox that keeps the traces closed wherever they are.
+/// A sandbox that keeps the traces and the log closed wherever they are.
 fn guarded(
     parts: &Parts,
     settings: SandboxSettings,
     trace: Arc<dyn TraceSink>,
 ) -> Result<Sandbox, BuildError> {
     let sandbox = Sandbox::new(settings, surroundings(parts)?, trace)?;
-    Ok(sandbox.protecting(vec![parts.home.traces().to_owned()])?)
+    let private = vec![
+        parts.home.traces().to_owned(),
+        parts.home.log_file().to_owned(),
+    ];
+    Ok(sandbox.protecting(private)?)
 }
 
-fn settings(parts: &Parts) -> SandboxSettings {
+pub(crate) fn settings(parts: &Parts) -> SandboxSettings {
     let config = &parts.config.sandbox;
     SandboxSettings {
         mode: config.mode,

@@ -1,25 +1,28 @@
-//! Fermix in one process: ask a question, call a tool, look at the registry.
+//! Fermix in one process: ask a question, call a tool, look at the registry. For one question or
+//! for a daemon's life.
+
+mod reload;
+mod turn;
+
+pub use reload::Reloaded;
+pub use turn::Turn;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fermix_agent::{
-    Agent, AgentParts, AgentSettings, ReportOnly, TurnEvent, TurnReport, TurnRequest,
-};
+use arc_swap::ArcSwap;
+use fermix_agent::{Agent, AgentParts, AgentSettings, TurnEvent, TurnReport};
 use fermix_capability::dispatch::CallOutcome;
-use fermix_capability::{ApprovalPort, FrameId, OutsideSources, Ports, Registry, TurnScope};
+use fermix_capability::{ApprovalPort, Deferral, FrameId, OutsideSources, Registry, TurnScope};
+use fermix_channels::LocalPeer;
 use fermix_channels::commands::{self, Asker, Outcome};
-use fermix_channels::{LocalPeer, admit_local};
 use fermix_config::Routing;
 use fermix_providers::{ConfigProblem, Providers};
 use fermix_sandbox::{Sandbox, Scope};
 use fermix_store::{Conversations, Store, StoreError};
-use fermix_types::{
-    ConversationKey, Image, Kind, ToolCall, TraceIds, TraceKind, TraceRow, UnixMillis,
-};
+use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, UnixMillis};
 use fermix_undo::UndoLog;
-use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -30,11 +33,13 @@ use crate::inspect::{self, Row, StandIn};
 /// How long a question that was interrupted may take to put its things away.
 const STOP_GRACE: Duration = Duration::from_secs(8);
 
-/// Everything, built once. The database and the providers open when the first question comes.
+/// Everything, built once. The database opens and the agent is made when they are first needed.
 pub struct Engine {
-    parts: Parts,
-    assembled: Assembled,
+    parts: ArcSwap<Parts>,
+    pub(crate) assembled: Assembled,
     machinery: Machinery,
+    /// With the settings it was made with, which hold for its life.
+    agent: Mutex<Option<(Agent, AgentSettings)>>,
 }
 
 /// A question from the command line.
@@ -69,9 +74,10 @@ impl Engine {
     pub fn build(parts: Parts) -> Result<Self, BuildError> {
         let assembled = assemble(&parts)?;
         Ok(Self {
-            parts,
+            parts: ArcSwap::from_pointee(parts),
             assembled,
             machinery: Machinery::default(),
+            agent: Mutex::default(),
         })
     }
 
@@ -87,8 +93,7 @@ impl Engine {
         self.machinery.policy.is_some()
     }
 
-    /// Carries out the slash command that `text` is; `None` means that it is none. This process
-    /// has no turn running meanwhile.
+    /// Carries out the slash command that `text` is; `None` means that it is none.
     pub async fn command(&self, text: &str, asker: &Asker) -> Result<Option<Outcome>, BuildError> {
         let names_one = commands::parse(text, asker.bot_name.as_deref())
             .is_some_and(|invocation| commands::table::find(&invocation.name).is_some());
@@ -96,7 +101,7 @@ impl Engine {
             return Ok(None);
         }
         let desk = Desk {
-            agent: None,
+            agent: self.agent_so_far(),
             conversations: self.conversations()?,
             clock: Arc::clone(&self.assembled.clock),
             trace: Arc::clone(&self.assembled.trace),
@@ -120,11 +125,6 @@ impl Engine {
         &self.assembled.sandbox
     }
 
-    /// The database, opened when it is first needed.
-    pub(crate) fn store(&self) -> Result<Store, StoreError> {
-        self.assembled.store.get()
-    }
-
     /// The models.
     pub(crate) fn providers(&self) -> Result<Arc<Providers>, ConfigProblem> {
         self.assembled.providers.get()
@@ -137,7 +137,7 @@ impl Engine {
 
     /// The most tokens a day.
     pub(crate) fn daily_token_budget(&self) -> Option<u64> {
-        AgentSettings::from_config(&self.parts.config, &self.parts.home).daily_token_budget
+        AgentSettings::from_config(&self.parts().config, &self.parts().home).daily_token_budget
     }
 
     /// Which models workers and jobs run on, as last saved by a tool.
@@ -202,61 +202,14 @@ impl Engine {
         events: Option<mpsc::Sender<TurnEvent>>,
         interrupt: CancellationToken,
     ) -> Result<Answer, BuildError> {
-        let agent = self.agent()?;
-        let conversation = question.conversation.clone();
-        // Only the owner in person brings the folder along.
-        let cwd = question
-            .cwd
-            .filter(|_| question.peer == LocalPeer::InPerson);
-        let caller = Arc::new(admit_local(
-            question.peer,
-            Ports {
-                reply: true,
-                approval: question.approval.is_some(),
-                ..Ports::default()
-            },
-        ));
-        let request = TurnRequest {
-            images: question.images,
-            working_folder: self.working_folder(cwd.as_deref()),
-            cwd,
-            timeout: question.timeout,
-            approval: question.approval,
-            ..TurnRequest::text(question.conversation, caller, question.text)
-        };
-        let asked = request.text.clone();
-        let submitted = agent.submit(request, Arc::new(ReportOnly), events);
-        let answer = tokio::select! {
-            report = submitted.done => report.map_or(Answer::Interrupted, |report| Answer::Report(Box::new(report))),
-            () = interrupt.cancelled() => {
-                agent.stop(&conversation);
-                Answer::Interrupted
-            }
-        };
-        agent.shutdown(STOP_GRACE).await;
-        if let Answer::Report(report) = &answer {
-            self.record_messages(&conversation, &asked, report);
+        let mut turn = self.begin(question, events)?;
+        tokio::select! {
+            report = turn.end() => return Ok(answer(report)),
+            () = interrupt.cancelled() => turn.stop(),
         }
-        Ok(answer)
-    }
-
-    /// What went in and out, joined to the turn's other rows.
-    fn record_messages(&self, conversation: &ConversationKey, asked: &str, report: &TurnReport) {
-        let ids = TraceIds {
-            session_id: report.session_id.clone(),
-            turn_id: report.turn_id.clone(),
-            parent_session: None,
-        };
-        for (direction, text) in [("in", asked), ("out", report.response.as_str())] {
-            let fields = json!({
-                "channel": conversation.channel,
-                "conversation": conversation.to_string(),
-                "direction": direction,
-                "text": text,
-            });
-            let row = TraceRow::new(TraceKind::ChannelMsg, &ids, fields).with_content(&["text"]);
-            self.assembled.trace.record(row);
-        }
+        // What it holds is released in order; what does not come back in time ends with the process.
+        let _ = tokio::time::timeout(STOP_GRACE, turn.end()).await;
+        Ok(Answer::Interrupted)
     }
 
     /// Says that tools cannot reach the folder the owner is in, and where they work instead.
@@ -270,7 +223,7 @@ impl Engine {
             return None;
         }
         let fix = match self.assembled.sandbox.grantable_root(&cwd) {
-            Ok(_) if blocking(&self.parts, &cwd).is_some() => "[sandbox] blocked_roots closes it",
+            Ok(_) if blocking(&self.parts(), &cwd).is_some() => "[sandbox] blocked_roots closes it",
             Ok(_) => "add `--root .` to reach the folder you are in",
             Err(_) => "ask from a folder below it",
         };
@@ -282,7 +235,7 @@ impl Engine {
     }
 
     /// Where relative paths of a request from `cwd` start.
-    fn working_folder(&self, cwd: Option<&Path>) -> Option<PathBuf> {
+    pub(crate) fn working_folder(&self, cwd: Option<&Path>) -> Option<PathBuf> {
         let scope = Scope {
             cwd: cwd.map(Path::to_owned),
             attended: true,
@@ -292,30 +245,108 @@ impl Engine {
         Some(working.path().to_owned())
     }
 
-    /// The stored conversations.
-    fn conversations(&self) -> Result<Arc<Conversations>, BuildError> {
-        Ok(Arc::new(Conversations::new(self.assembled.store.get()?)))
+    /// Opens the database, once. Blocks for a few milliseconds the first time.
+    pub(crate) fn store(&self) -> Result<Store, StoreError> {
+        self.open_store(false)
     }
 
-    /// Opens the database and the providers and makes an agent of them.
+    /// The same. `for_life` folds the log into the file at the end, which a process that answers
+    /// one question leaves to the next start; it counts the first time.
+    pub(crate) fn open_store(&self, for_life: bool) -> Result<Store, StoreError> {
+        self.assembled.store.open(for_life)
+    }
+
+    /// Where conversations are kept.
+    pub(crate) fn conversations(&self) -> Result<Arc<Conversations>, BuildError> {
+        Ok(Arc::new(Conversations::new(self.store()?)))
+    }
+
+    /// The agent, made of the database and the providers when it is first asked for. Blocks for a
+    /// few milliseconds then.
     pub(crate) fn agent(&self) -> Result<Agent, BuildError> {
-        let mut settings = AgentSettings::from_config(&self.parts.config, &self.parts.home);
-        settings.timezone = settings.timezone.or_else(|| {
-            jiff::tz::TimeZone::try_system()
-                .ok()?
-                .iana_name()
-                .map(str::to_owned)
-        });
-        Ok(Agent::new(AgentParts {
+        let mut made = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((agent, _)) = &*made {
+            return Ok(agent.clone());
+        }
+        let settings = agent_settings(&self.parts());
+        let agent = Agent::new(AgentParts {
             registry: Arc::clone(&self.assembled.registry),
             dispatcher: Arc::clone(&self.assembled.dispatcher),
             providers: self.assembled.providers.get()?,
             conversations: self.conversations()?,
-            settings,
+            settings: settings.clone(),
             clock: Arc::clone(&self.assembled.clock),
             trace: Arc::clone(&self.assembled.trace),
-        }))
+        });
+        Ok(made.insert((agent, settings)).0.clone())
     }
+
+    /// The agent, if a message came already.
+    pub(crate) fn agent_so_far(&self) -> Option<Agent> {
+        let made = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        made.as_ref().map(|(agent, _)| agent.clone())
+    }
+
+    /// What of the configuration in force waits for a restart.
+    pub(crate) fn waits_for_restart(&self) -> Vec<&'static str> {
+        let parts = self.parts();
+        let deferral = match parts.config.tool_search {
+            true => Deferral::On,
+            false => Deferral::Off,
+        };
+        let made = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other_agent = made
+            .as_ref()
+            .is_some_and(|(_, settings)| *settings != agent_settings(&parts));
+        let mut waiting = Vec::new();
+        if is_other_agent {
+            waiting.push("agent");
+        }
+        if deferral != self.registry().deferral() {
+            waiting.push("tools");
+        }
+        waiting
+    }
+
+    /// What it is built from now.
+    pub(crate) fn parts(&self) -> Arc<Parts> {
+        self.parts.load_full()
+    }
+
+    /// Lets running turns end for `drain`, stops the rest, ends every command. Whether everything
+    /// is proven to be gone.
+    pub async fn wind_down(&self, drain: Duration) -> bool {
+        let abandoned = match self.agent_so_far() {
+            Some(agent) => agent.shutdown(drain).await.abandoned,
+            None => 0,
+        };
+        let are_gone = self.assembled.sandbox.runner().shutdown(STOP_GRACE).await;
+        if abandoned > 0 {
+            tracing::warn!(abandoned, "turns did not end after they were stopped");
+        }
+        if !are_gone {
+            tracing::warn!("commands did not end after they were killed");
+        }
+        abandoned == 0 && are_gone
+    }
+}
+
+/// The settings of the main agent. Where no time zone is set it is the machine's.
+fn agent_settings(parts: &Parts) -> AgentSettings {
+    let mut settings = AgentSettings::from_config(&parts.config, &parts.home);
+    settings.timezone = settings.timezone.or_else(|| {
+        jiff::tz::TimeZone::try_system()
+            .ok()?
+            .iana_name()
+            .map(str::to_owned)
+    });
+    settings
+}
+
+fn answer(report: Option<TurnReport>) -> Answer {
+    report.map_or(Answer::Interrupted, |report| {
+        Answer::Report(Box::new(report))
+    })
 }
 
 /// Eight random bytes as hex: names a run that nothing else names.

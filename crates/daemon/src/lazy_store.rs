@@ -13,16 +13,14 @@ pub(crate) struct LazyStore {
 
 struct Inner {
     path: PathBuf,
-    options: StoreOptions,
     opened: Mutex<Option<Store>>,
 }
 
 impl LazyStore {
-    pub(crate) fn new(path: PathBuf, options: StoreOptions) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             inner: Arc::new(Inner {
                 path,
-                options,
                 opened: Mutex::new(None),
             }),
         }
@@ -30,7 +28,10 @@ impl LazyStore {
 
     /// The database. A failure is not remembered: the next caller tries again. Blocks for a few
     /// milliseconds the first time.
-    pub(crate) fn get(&self) -> Result<Store, StoreError> {
+    ///
+    /// `for_life` folds the log into the file at the end, which a process that answers one question
+    /// leaves to the next start; it counts the first time.
+    pub(crate) fn open(&self, for_life: bool) -> Result<Store, StoreError> {
         let mut opened = self
             .inner
             .opened
@@ -39,7 +40,11 @@ impl LazyStore {
         if let Some(store) = &*opened {
             return Ok(store.clone());
         }
-        let store = Store::open(&self.inner.path, &self.inner.options)?;
+        let options = StoreOptions {
+            checkpoint_on_close: for_life,
+            ..StoreOptions::default()
+        };
+        let store = Store::open(&self.inner.path, &options)?;
         *opened = Some(store.clone());
         Ok(store)
     }

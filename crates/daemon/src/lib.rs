@@ -13,6 +13,7 @@ mod lazy_store;
 pub mod locks;
 pub mod logs;
 pub mod presence;
+mod routes;
 pub mod traces;
 mod undoing;
 mod usage;

@@ -267,6 +267,11 @@ pub trait ConversationLog: Send + Sync {
         record: TurnRecord,
     ) -> Result<Option<MessageId>, LogError>;
 
+    /// The requests that are the last message of their conversation: their turn runs, or it ended
+    /// with its process. Newest conversation first; at most [`MAX_LISTED`] conversations are
+    /// looked at.
+    async fn unanswered(&self) -> Result<Vec<(ConversationKey, MessageId)>, LogError>;
+
     /// The end of the present session, oldest message first, fit to be sent: no blank text, no
     /// answer without its request. Empty for a conversation nobody began.
     async fn history(

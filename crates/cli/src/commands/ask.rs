@@ -1,27 +1,18 @@
 //! `fermix ask`: one turn of the owner.
 
-mod attach;
-mod preview;
-
 use std::io::{IsTerminal as _, Read as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fermix_daemon::engine::random_hex;
-use fermix_daemon::{Answer, Engine, LocalPeer, Question, TurnReport, TurnStatus, locks};
-use fermix_types::ConversationKey;
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use crate::args::AskArgs;
+use crate::interrupt::Signals;
 use crate::output::{self, Exit};
 use crate::start::Start;
+use crate::talk::{self, Message, NotAsked, TERMINAL_SESSION, Talker};
 
 /// The longest message read from standard input, in bytes; the agent takes no longer one.
 const MAX_STDIN: u64 = 256 * 1024;
-/// How long to wait for another process that works on the same conversation.
-const CONVERSATION_WAIT: Duration = Duration::from_secs(600);
-/// Events that wait for the terminal.
-const EVENT_QUEUE: usize = 256;
 
 /// Asks, and prints the answer.
 pub fn run(args: AskArgs, start: &Start) -> Exit {
@@ -40,124 +31,38 @@ pub fn run(args: AskArgs, start: &Start) -> Exit {
     }
     match ask(text, args, start) {
         Ok(exit) => exit,
-        Err(error) => output::failure(as_json, &error),
+        Err(NotAsked::NotRunning) => output::not_running(as_json),
+        Err(NotAsked::Failed(words)) => output::failure(as_json, &words),
     }
 }
 
-fn ask(text: String, args: AskArgs, start: &Start) -> Result<Exit, String> {
-    let images = attach::read_all(&args.attach)?;
-    let peer = start.peer();
-    if peer == LocalPeer::StartedByFermix && !args.root.is_empty() {
-        return Err(
-            "--root is the owner's to give, and this process was started by Fermix; \
-                    ask in your own terminal"
-                .to_owned(),
-        );
-    }
-    let engine = start.engine(&args.root)?;
-    if let Some(elsewhere) = engine.working_elsewhere(start.cwd.as_deref(), peer) {
-        output::notice(&elsewhere);
-    }
-    let timeout = args.timeout.map(Duration::from_millis);
-    let session = args
-        .session
-        .unwrap_or_else(|| format!("s-{}", random_hex()));
-    let conversation = ConversationKey::root("cli", &session);
-    let _home = locks::share_home(&start.home).map_err(|error| error.to_string())?;
-    // A question that Fermix itself asks must not wait for the very turn that asked it.
-    let wait = match peer {
-        LocalPeer::InPerson => timeout.unwrap_or(CONVERSATION_WAIT),
-        LocalPeer::StartedByFermix => Duration::ZERO,
-    };
-    let _conversation = locks::take_conversation(&start.home, &conversation, Instant::now() + wait)
-        .map_err(|error| error.to_string())?;
-    let question = Question {
-        approval: None,
-        conversation,
-        peer,
-        text,
-        images,
-        cwd: start.cwd.clone(),
-        timeout,
-    };
-    let runtime = start.runtime()?;
-    let (answer, shown) = runtime.block_on(answer(&engine, question, args.json));
-    let answer = answer?;
-    Ok(match answer {
-        Answer::Interrupted => {
-            output::failure(args.json, "stopped");
-            Exit::Failed
-        }
-        Answer::Report(report) => print(&report, &session, args.json, &shown),
-    })
-}
-
-/// Runs the turn with its preview, and stops it when the person presses Ctrl-C.
-async fn answer(
-    engine: &Engine,
-    question: Question,
-    as_json: bool,
-) -> (Result<Answer, String>, String) {
-    let interrupt = CancellationToken::new();
-    let stopper = tokio::spawn({
-        let interrupt = interrupt.clone();
-        async move {
-            if crate::interrupt::signalled().await.is_ok() {
-                interrupt.cancel();
-            }
+fn ask(text: String, args: AskArgs, start: &Start) -> Result<Exit, NotAsked> {
+    let images = talk::attach::read_all(&args.attach)?;
+    let mut talker = Talker::new(start, args.daemon, args.root)?;
+    let session = args.session.unwrap_or_else(|| {
+        if talk::is_command(&text) {
+            TERMINAL_SESSION.to_owned()
+        } else {
+            format!("s-{}", random_hex())
         }
     });
-    let (events, receiver) = tokio::sync::mpsc::channel(EVENT_QUEUE);
-    let preview = (!as_json).then(|| tokio::spawn(preview::show(receiver)));
-    let events = preview.is_some().then_some(events);
-    let answer = engine
-        .ask(question, events, interrupt)
-        .await
-        .map_err(|error| error.to_string());
-    stopper.abort();
-    let shown = match preview {
-        Some(task) => task.await.unwrap_or_default(),
-        None => String::new(),
+    let message = Message {
+        text,
+        images,
+        session: session.clone(),
+        timeout: args.timeout.map(Duration::from_millis),
+        can_approve: !args.json && talk::can_approve(start),
     };
-    (answer, shown)
-}
-
-/// Prints the answer; `shown` is what the preview has already put on the terminal of it.
-fn print(report: &TurnReport, session: &str, as_json: bool, shown: &str) -> Exit {
-    let is_answer = report.status == TurnStatus::Completed;
-    if as_json {
-        let mut value = json!({
-            "status": if is_answer { "ok" } else { "error" },
-            "session_id": session,
-            "turn_id": report.turn_id,
-            "trace_session": report.session_id,
-            "provider": report.provider,
-            "model": report.model,
-            "iterations": report.iterations,
-            "tool_calls": report.tool_calls,
-            "tool_failures": report.tool_failures,
-            "tokens": report.tokens,
-        });
-        value[if is_answer { "response" } else { "error" }] = json!(report.response);
-        if let Some(note) = &report.note {
-            value["note"] = json!(note);
-        }
-        output::json(&value);
-    } else if is_answer {
-        match report.response.strip_prefix(shown) {
-            Some(rest) if !shown.is_empty() => output::line(rest),
-            _ => output::line(&report.response),
-        }
-        if let Some(note) = &report.note {
-            output::notice(note);
-        }
-    } else {
-        if !shown.is_empty() {
-            output::line("");
-        }
-        output::notice(&report.response);
-    }
-    if is_answer { Exit::Ok } else { Exit::Failed }
+    let runtime = start.runtime()?;
+    let ended = runtime.block_on(async {
+        let mut signals =
+            Signals::listen().map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
+        let running = talker.say(message).await?;
+        Ok::<_, NotAsked>(talk::follow(running, &mut signals, args.json).await)
+    });
+    // What a second Ctrl-C did not wait for is not waited for here either.
+    runtime.shutdown_background();
+    Ok(talk::print::ended(ended?, &session, args.json))
 }
 
 /// The words of the command line, then those of standard input.

@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod chat;
+mod client;
 mod commands;
 mod doctor;
+mod fake_daemon;
 mod files;
 mod interruption;
 mod models;
 mod offline;
 mod support;
+mod terminal;
 mod trust;
 mod undo;
 mod usage;

@@ -101,6 +101,12 @@ impl ConversationLog for Conversations {
             .await
     }
 
+    async fn unanswered(&self) -> Result<Vec<(ConversationKey, MessageId)>, LogError> {
+        self.store
+            .read(move |connection| Ok(unanswered(connection)?))
+            .await
+    }
+
     async fn history(
         &self,
         key: &ConversationKey,
@@ -336,6 +342,26 @@ fn list(connection: &Connection, limit: i64) -> rusqlite::Result<Vec<Conversatio
                 updated_at: UnixMillis(row.get(4)?),
                 messages: row.get::<_, i64>(5)?.unsigned_abs(),
             })
+        })?
+        .collect()
+}
+
+fn unanswered(connection: &Connection) -> rusqlite::Result<Vec<(ConversationKey, MessageId)>> {
+    connection
+        .prepare_cached(
+            "SELECT c.channel, c.chat_id, c.thread, m.id
+             FROM (SELECT * FROM conversation ORDER BY updated_at DESC, id DESC LIMIT ?1) c
+             JOIN message m ON m.id = (SELECT max(last.id) FROM message last
+                 WHERE last.conversation_id = c.id AND last.session = c.session)
+             WHERE m.role = 'user' ORDER BY c.updated_at DESC, c.id DESC",
+        )?
+        .query_map([to_sql(MAX_LISTED)], |row| {
+            let key = ConversationKey {
+                channel: row.get(0)?,
+                chat_id: row.get(1)?,
+                thread: row.get(2)?,
+            };
+            Ok((key, MessageId(row.get(3)?)))
         })?
         .collect()
 }

@@ -1,0 +1,112 @@
+//! One turn of the owner, from the question to the rows about what was said.
+
+use std::sync::Arc;
+
+use fermix_agent::{Agent, ReportOnly, Submitted, TurnEvent, TurnReport, TurnRequest};
+use fermix_capability::Ports;
+use fermix_channels::{LocalPeer, admit_local};
+use fermix_types::{ConversationKey, TraceIds, TraceKind, TraceRow, TraceSink};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::{Engine, Question};
+use crate::assemble::BuildError;
+
+/// A turn that runs or waits for its conversation. Dropping it stops it.
+pub struct Turn {
+    agent: Agent,
+    trace: Arc<dyn TraceSink>,
+    conversation: ConversationKey,
+    asked: String,
+    submitted: Submitted,
+    has_ended: bool,
+}
+
+impl Engine {
+    /// Begins a turn. `events` previews it. Blocks for a few milliseconds the first time; must be
+    /// called within a Tokio runtime.
+    pub fn begin(
+        &self,
+        question: Question,
+        events: Option<mpsc::Sender<TurnEvent>>,
+    ) -> Result<Turn, BuildError> {
+        let agent = self.agent()?;
+        // Only the owner in person brings the folder along.
+        let cwd = question
+            .cwd
+            .filter(|_| question.peer == LocalPeer::InPerson);
+        let ports = Ports {
+            reply: true,
+            approval: question.approval.is_some(),
+            ..Ports::default()
+        };
+        let caller = Arc::new(admit_local(question.peer, ports));
+        let request = TurnRequest {
+            images: question.images,
+            working_folder: self.working_folder(cwd.as_deref()),
+            cwd,
+            timeout: question.timeout,
+            approval: question.approval,
+            is_alone: true,
+            ..TurnRequest::text(question.conversation.clone(), caller, question.text)
+        };
+        let asked = request.text.clone();
+        Ok(Turn {
+            submitted: agent.submit(request, Arc::new(ReportOnly), events),
+            agent,
+            trace: Arc::clone(&self.assembled.trace),
+            conversation: question.conversation,
+            asked,
+            has_ended: false,
+        })
+    }
+}
+
+impl Turn {
+    /// Waits for the end. `None` when a shutdown ended the turn by force. Asked again, it never
+    /// returns.
+    pub async fn end(&mut self) -> Option<TurnReport> {
+        if self.has_ended {
+            return std::future::pending().await;
+        }
+        let report = (&mut self.submitted.done).await.ok();
+        self.has_ended = true;
+        if let Some(report) = &report {
+            self.record_messages(report);
+        }
+        report
+    }
+
+    /// Stops it, with everything it runs. It ends within seconds.
+    pub fn stop(&self) {
+        self.agent
+            .stop_turn(&self.conversation, &self.submitted.turn_id);
+    }
+
+    /// What went in and out, joined to the turn's other rows.
+    fn record_messages(&self, report: &TurnReport) {
+        let ids = TraceIds {
+            session_id: report.session_id.clone(),
+            turn_id: report.turn_id.clone(),
+            parent_session: None,
+        };
+        for (direction, text) in [("in", &self.asked), ("out", &report.response)] {
+            let fields = json!({
+                "channel": self.conversation.channel,
+                "conversation": self.conversation.to_string(),
+                "direction": direction,
+                "text": text,
+            });
+            let row = TraceRow::new(TraceKind::ChannelMsg, &ids, fields).with_content(&["text"]);
+            self.trace.record(row);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.stop();
+        }
+    }
+}
