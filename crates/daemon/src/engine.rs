@@ -22,13 +22,13 @@ use fermix_providers::{ConfigProblem, Providers};
 use fermix_sandbox::{Sandbox, Scope};
 use fermix_store::{Conversations, Store, StoreError};
 use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, UnixMillis};
-use fermix_undo::UndoLog;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
 use crate::desk::{Desk, Machinery};
 use crate::inspect::{self, Row, StandIn};
+use crate::undoing::Undoing;
 
 /// How long a question that was interrupted may take to put its things away.
 const STOP_GRACE: Duration = Duration::from_secs(8);
@@ -73,10 +73,17 @@ impl Engine {
     /// Puts everything together.
     pub fn build(parts: Parts) -> Result<Self, BuildError> {
         let assembled = assemble(&parts)?;
+        let machinery = Machinery {
+            undo: Some(Arc::new(Undoing {
+                log: assembled.undo.clone(),
+                sandbox: assembled.sandbox.clone(),
+            })),
+            ..Machinery::default()
+        };
         Ok(Self {
             parts: ArcSwap::from_pointee(parts),
             assembled,
-            machinery: Machinery::default(),
+            machinery,
             agent: Mutex::default(),
         })
     }
@@ -113,11 +120,6 @@ impl Engine {
     /// Everything that can be called.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.assembled.registry
-    }
-
-    /// Where changes are put away.
-    pub(crate) fn undo_log(&self) -> &UndoLog {
-        &self.assembled.undo
     }
 
     /// The door to the disk and to other processes.
