@@ -71,7 +71,10 @@ fn a_conversation_goes_on_from_line_to_line_and_from_day_to_day() {
     let mode = history.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let text = std::fs::read_to_string(history).unwrap();
-    let lines: Vec<_> = text.lines().skip(1).collect();
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(
         lines,
         [
