@@ -165,9 +165,10 @@ fn a_polite_kill_leaves_the_terminal_as_it_was() {
     terminal.press("half a li");
     terminal.sees("half a li");
     terminal.signal(rustix::process::Signal::TERM);
+    // What is pasted is no longer marked.
+    terminal.sees("\x1b[?2004l");
     terminal.ends(143);
     assert!(terminal.gives_lines());
-    assert!(terminal.screen().contains("\x1b[?2004l"));
 }
 
 /// A daemon that asks before it answers.
@@ -217,11 +218,13 @@ fn a_prompt_is_shown_whole_and_answered_by_a_key() {
         terminal.sees("  rm -r build");
         // What would clear the screen is shown instead.
         terminal.sees(r"  in /srv\u{1b}[2J");
-        terminal.sees("[o]nce [a]lways [d]eny (no in 60 s)");
+        terminal.sees("[o]nce [a]lways [d]eny (no in ");
         // Neither other keys nor a paste are an answer.
         terminal.press("x\r");
         terminal.press("aaa");
-        terminal.sees("(no in 58 s)");
+        for _second in 0..2 {
+            terminal.sees("(no in ");
+        }
         assert_eq!(daemon.requests().len(), 1);
         terminal.press(key);
         terminal.sees(&format!("→ {choice}"));
@@ -274,7 +277,7 @@ fn prompts_are_shown_one_after_the_other_and_ctrl_c_stops_them_all() {
     });
     let mut terminal = Terminal::start(&home, &["ask", "-s", "work", "two things"]);
     terminal.sees("  date");
-    terminal.sees("(no in 60 s)");
+    terminal.sees("(no in ");
     assert!(!terminal.screen().contains("uptime"));
     terminal.press("o");
     terminal.sees("→ once");
@@ -310,7 +313,7 @@ fn an_answer_that_does_not_count_is_said() {
         }
     });
     let mut terminal = Terminal::start(&home, &["ask", "what time is it?"]);
-    terminal.sees("(no in 60 s)");
+    terminal.sees("(no in ");
     terminal.press("o");
     terminal.sees("the answer did not count: expired: ask again");
     terminal.sees("so be it");
