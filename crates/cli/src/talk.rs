@@ -130,7 +130,7 @@ pub struct Talker<'a> {
 impl<'a> Talker<'a> {
     /// `insists`: nobody but the daemon may answer. `roots` are folders of this invocation alone.
     pub fn new(start: &'a Start, insists: bool, roots: Vec<PathBuf>) -> Result<Self, String> {
-        if start.peer() == LocalPeer::StartedByFermix && !roots.is_empty() {
+        if !roots.is_empty() && start.peer() == LocalPeer::StartedByFermix {
             return Err(
                 "--root is the owner's to give, and this process was started by Fermix; \
                  ask in your own terminal"
@@ -228,5 +228,5 @@ pub fn is_command(text: &str) -> bool {
 /// Whether the owner can be asked here: they are in person, at a terminal that this process may
 /// read from.
 pub fn can_approve(start: &Start) -> bool {
-    start.peer() == LocalPeer::InPerson && Tty::open().is_some_and(|tty| tty.is_ours())
+    Tty::open().is_some_and(|tty| tty.is_ours()) && start.peer() == LocalPeer::InPerson
 }
