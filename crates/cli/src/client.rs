@@ -59,6 +59,11 @@ impl Daemon {
         }
     }
 
+    /// Whether it takes connections.
+    pub async fn is_there(&self) -> bool {
+        self.connect().await.is_ok()
+    }
+
     /// Asks something that has one answer.
     pub async fn request(&self, request: &Request) -> Result<Map<String, Value>, ClientError> {
         let mut stream = self.send(request).await?;

@@ -130,7 +130,7 @@ pub struct Talker<'a> {
 impl<'a> Talker<'a> {
     /// `insists`: nobody but the daemon may answer. `roots` are folders of this invocation alone.
     pub fn new(start: &'a Start, insists: bool, roots: Vec<PathBuf>) -> Result<Self, String> {
-        if start.peer() == LocalPeer::StartedByFermix && !roots.is_empty() {
+        if !roots.is_empty() && start.peer() == LocalPeer::StartedByFermix {
             return Err(
                 "--root is the owner's to give, and this process was started by Fermix; \
                  ask in your own terminal"
@@ -149,7 +149,7 @@ impl<'a> Talker<'a> {
 
     /// Whether the daemon takes connections.
     pub async fn is_daemon_there(&self) -> bool {
-        self.daemon.request(&Request::Status {}).await != Err(ClientError::NotRunning)
+        self.daemon.is_there().await
     }
 
     /// Says something. The daemon is looked for each time: it may have come or gone meanwhile.
@@ -174,13 +174,14 @@ impl<'a> Talker<'a> {
     /// Gets ready to answer in this process, and says so once.
     async fn say_here(&mut self, message: Message) -> Result<Running, NotAsked> {
         if self.told != Some(Place::Here) {
-            output::notice(match (self.roots.is_empty(), self.told) {
-                (false, _) => {
-                    "--root is for this command alone, so it is answered here and not by a daemon"
-                }
-                (true, Some(_)) => "the daemon is gone; answering in this process",
-                (true, None) => "no daemon is running; answering in this process",
-            });
+            let words = if self.told.is_some() {
+                "the daemon is gone; answering in this process"
+            } else if !self.roots.is_empty() && self.daemon.is_there().await {
+                "--root is for this command alone, so it is answered here and not by the daemon"
+            } else {
+                "no daemon is running; answering in this process"
+            };
+            output::notice(words);
             self.told = Some(Place::Here);
         }
         let here = match &self.here {
@@ -227,5 +228,5 @@ pub fn is_command(text: &str) -> bool {
 /// Whether the owner can be asked here: they are in person, at a terminal that this process may
 /// read from.
 pub fn can_approve(start: &Start) -> bool {
-    start.peer() == LocalPeer::InPerson && Tty::open().is_some_and(|tty| tty.is_ours())
+    Tty::open().is_some_and(|tty| tty.is_ours()) && start.peer() == LocalPeer::InPerson
 }

@@ -21,6 +21,7 @@ mod usage;
 pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
+pub use fermix_capability::approval::Choice;
 pub use fermix_capability::dispatch::CallOutcome;
 pub use fermix_capability::{ApprovalPort, ApprovalPrompt, PromptOrigin};
 pub use fermix_channels::{LocalPeer, commands};

@@ -68,7 +68,7 @@ pub async fn follow(mut running: Running, signals: &mut Signals, is_quiet: bool)
             })) => {
                 preview.break_line();
                 let prompt = Prompt::new(&token, &title, &body, &choices, expires_in_ms);
-                if !prompts.add(prompt) {
+                if is_quiet || !prompts.add(prompt) {
                     output::notice(&format!(
                         "cannot show a prompt here, so the answer is no: {title}"
                     ));

@@ -1,5 +1,8 @@
 //! Answering in this process, with everything the daemon would build and no listener.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -71,7 +71,10 @@ fn a_conversation_goes_on_from_line_to_line_and_from_day_to_day() {
     let mode = history.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let text = std::fs::read_to_string(history).unwrap();
-    let lines: Vec<_> = text.lines().skip(1).collect();
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(
         lines,
         [
@@ -162,9 +165,10 @@ fn a_polite_kill_leaves_the_terminal_as_it_was() {
     terminal.press("half a li");
     terminal.sees("half a li");
     terminal.signal(rustix::process::Signal::TERM);
+    // What is pasted is no longer marked.
+    terminal.sees("\x1b[?2004l");
     terminal.ends(143);
     assert!(terminal.gives_lines());
-    assert!(terminal.screen().contains("\x1b[?2004l"));
 }
 
 /// A daemon that asks before it answers.
@@ -214,11 +218,13 @@ fn a_prompt_is_shown_whole_and_answered_by_a_key() {
         terminal.sees("  rm -r build");
         // What would clear the screen is shown instead.
         terminal.sees(r"  in /srv\u{1b}[2J");
-        terminal.sees("[o]nce [a]lways [d]eny (no in 60 s)");
+        terminal.sees("[o]nce [a]lways [d]eny (no in ");
         // Neither other keys nor a paste are an answer.
         terminal.press("x\r");
         terminal.press("aaa");
-        terminal.sees("(no in 58 s)");
+        for _second in 0..2 {
+            terminal.sees("(no in ");
+        }
         assert_eq!(daemon.requests().len(), 1);
         terminal.press(key);
         terminal.sees(&format!("→ {choice}"));
@@ -271,7 +277,7 @@ fn prompts_are_shown_one_after_the_other_and_ctrl_c_stops_them_all() {
     });
     let mut terminal = Terminal::start(&home, &["ask", "-s", "work", "two things"]);
     terminal.sees("  date");
-    terminal.sees("(no in 60 s)");
+    terminal.sees("(no in ");
     assert!(!terminal.screen().contains("uptime"));
     terminal.press("o");
     terminal.sees("→ once");
@@ -307,7 +313,7 @@ fn an_answer_that_does_not_count_is_said() {
         }
     });
     let mut terminal = Terminal::start(&home, &["ask", "what time is it?"]);
-    terminal.sees("(no in 60 s)");
+    terminal.sees("(no in ");
     terminal.press("o");
     terminal.sees("the answer did not count: expired: ask again");
     terminal.sees("so be it");

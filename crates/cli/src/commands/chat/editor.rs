@@ -8,7 +8,7 @@ use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::history::FileHistory;
+use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Helper};
 
@@ -33,7 +33,7 @@ pub(super) enum Entered {
 
 /// Reads lines.
 pub(super) struct Editor {
-    lines: rustyline::Editor<Slash, FileHistory>,
+    lines: rustyline::Editor<Slash, MemHistory>,
     history: History,
 }
 
@@ -49,7 +49,8 @@ impl Editor {
             .bracketed_paste(true)
             .completion_type(CompletionType::List)
             .build();
-        let mut lines = rustyline::Editor::with_config(config)
+        let remembered = MemHistory::with_config(&config);
+        let mut lines = rustyline::Editor::with_history(config, remembered)
             .map_err(|error| format!("cannot use this terminal: {error}"))?;
         lines.set_helper(Some(Slash::default()));
         let history = History::open(home, lines.history_mut());
@@ -140,12 +141,12 @@ impl Helper for Slash {}
 
 #[cfg(test)]
 mod tests {
-    use rustyline::history::DefaultHistory;
+    use rustyline::history::MemHistory;
 
     use super::*;
 
     fn completed(line: &str) -> Vec<String> {
-        let history = DefaultHistory::new();
+        let history = MemHistory::new();
         let context = Context::new(&history);
         let (_, mut names) = Slash::default()
             .complete(line, line.len(), &context)

@@ -1,26 +1,29 @@
 //! What was typed before: a bounded file in the home that only its owner can read, without what
 //! looks like a secret.
 
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use fermix_config::Home;
 use fermix_daemon::commands;
 use fermix_secrets::Redactor;
-use rustyline::history::{FileHistory, History as _};
+use rustyline::history::{History as _, MemHistory};
 
 use crate::output;
 
 /// The longest message that is kept, in bytes.
 const MAX_ENTRY: usize = 8 * 1024;
 /// A file longer than this was not written here.
-const MAX_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 32 << 20;
 
-/// The history's file. Without one, what is typed is remembered until the end of the program.
+/// The history's file: one JSON string a line, the oldest first. Without a file, what is typed is
+/// remembered until the end of the program.
 pub(super) struct History {
-    file: Option<PathBuf>,
+    file: Option<(PathBuf, File)>,
+    /// Lines in the file.
+    entries: usize,
     redactor: Redactor,
 }
 
@@ -29,37 +32,37 @@ impl History {
     pub(super) const MAX_ENTRIES: usize = 1000;
 
     /// Reads the file into `lines`. One that cannot be used is left as it is, and said so.
-    pub(super) fn open(home: &Home, lines: &mut FileHistory) -> Self {
+    pub(super) fn open(home: &Home, lines: &mut MemHistory) -> Self {
         let path = home.root().join("chat_history");
-        let file = match prepare(&path).and_then(|()| {
-            lines
-                .load(&path)
-                .map_err(|error| io::Error::other(error.to_string()))
-        }) {
-            Ok(()) => Some(path),
-            Err(error) => {
-                output::notice(&format!(
-                    "what you type is not kept: `{}` cannot be used: {error}; remove it to start anew",
-                    path.display()
-                ));
-                None
-            }
-        };
-        Self {
-            file,
+        let mut history = Self {
+            file: None,
+            entries: 0,
             redactor: Redactor::new(),
+        };
+        match open_private(&path).and_then(|mut file| Ok((read(&mut file)?, file))) {
+            Ok((kept, file)) => {
+                history.entries = kept.len();
+                history.file = Some((path, file));
+                let newest = kept.len().saturating_sub(Self::MAX_ENTRIES);
+                for entry in kept.into_iter().skip(newest) {
+                    let _ = lines.add_owned(entry);
+                }
+            }
+            Err(error) => output::notice(&format!(
+                "what you type is not kept: `{}` cannot be used: {error}; remove it to start anew",
+                path.display()
+            )),
         }
+        history
     }
 
     /// Keeps a message, unless it begins with a space, is very long, looks like a secret, or is the
     /// answer to a prompt.
-    pub(super) fn keep(&mut self, text: &str, lines: &mut FileHistory) {
+    pub(super) fn keep(&mut self, text: &str, lines: &mut MemHistory) {
         if !self.may_keep(text) || !lines.add(text).unwrap_or(false) {
             return;
         }
-        if let Some(path) = &self.file
-            && let Err(error) = lines.append(path)
-        {
+        if let Err(error) = self.write(text) {
             output::notice(&format!("what you type is no longer kept: {error}"));
             self.file = None;
         }
@@ -74,15 +77,48 @@ impl History {
             && !is_answer
             && self.redactor.redact(text) == text
     }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        let Some((path, file)) = &mut self.file else {
+            return Ok(());
+        };
+        // In one piece, so that two conversations at once do not mix their lines.
+        file.write_all(line(text)?.as_bytes())?;
+        self.entries += 1;
+        if self.entries >= 2 * Self::MAX_ENTRIES {
+            let kept = read(&mut open_private(path)?)?;
+            let newest = &kept[kept.len().saturating_sub(Self::MAX_ENTRIES)..];
+            *file = replace(path, newest)?;
+            self.entries = newest.len();
+        }
+        Ok(())
+    }
 }
 
-/// Makes the file private, creating it when it is missing.
-fn prepare(path: &Path) -> io::Result<()> {
+fn line(text: &str) -> io::Result<String> {
+    Ok(serde_json::to_string(text)? + "\n")
+}
+
+/// What is kept. A line that was cut by a crash, or that is none of ours, is passed over.
+fn read(file: &mut File) -> io::Result<Vec<String>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut bytes)?;
+    if bytes.last().is_some_and(|last| *last != b'\n') {
+        // What is added next begins a line of its own.
+        file.write_all(b"\n")?;
+    }
+    Ok(bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect())
+}
+
+/// Opens the file to read it and to add to it, private, creating it when it is missing.
+fn open_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
-        .write(true)
+        .append(true)
         .create(true)
-        .truncate(false)
         .mode(0o600)
         .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default())
         .open(path)?;
@@ -96,7 +132,25 @@ fn prepare(path: &Path) -> io::Result<()> {
     if metadata.permissions().mode() & 0o077 != 0 {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
-    Ok(())
+    Ok(file)
+}
+
+/// Puts a shorter file in the place of a long one; after a crash there is one or the other.
+fn replace(path: &Path, entries: &[String]) -> io::Result<File> {
+    let next = path.with_extension("new");
+    match fs::remove_file(&next) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = open_private(&next)?;
+    let text: String = entries
+        .iter()
+        .map(|entry| line(entry))
+        .collect::<io::Result<_>>()?;
+    file.write_all(text.as_bytes())?;
+    file.sync_data()?;
+    fs::rename(&next, path)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -107,16 +161,16 @@ mod tests {
 
     use super::*;
 
-    fn lines() -> FileHistory {
+    fn lines() -> MemHistory {
         let config = Config::builder()
             .max_history_size(History::MAX_ENTRIES)
             .unwrap()
             .history_ignore_space(true)
             .build();
-        FileHistory::with_config(&config)
+        MemHistory::with_config(&config)
     }
 
-    fn kept(lines: &FileHistory) -> Vec<String> {
+    fn kept(lines: &MemHistory) -> Vec<String> {
         (0..lines.len())
             .map(|at| {
                 let found = lines.get(at, SearchDirection::Forward).unwrap().unwrap();
@@ -165,19 +219,33 @@ mod tests {
         let home = Home::resolve(Some(&root), &Environment::default()).unwrap();
         let mut first = lines();
         let mut history = History::open(&home, &mut first);
-        for number in 0..History::MAX_ENTRIES + 50 {
+        let total = 2 * History::MAX_ENTRIES + 50;
+        for number in 0..total {
             history.keep(&format!("line {number}"), &mut first);
         }
         let mut second = lines();
         let _history = History::open(&home, &mut second);
         let kept = kept(&second);
         assert_eq!(kept.len(), History::MAX_ENTRIES);
-        assert_eq!(
-            kept.last().unwrap(),
-            &format!("line {}", History::MAX_ENTRIES + 49)
-        );
+        assert_eq!(kept.last().unwrap(), &format!("line {}", total - 1));
         let text = fs::read_to_string(root.join("chat_history")).unwrap();
-        assert!(text.lines().count() <= History::MAX_ENTRIES + 1);
+        assert_eq!(text.lines().count(), History::MAX_ENTRIES + 50);
+        assert!(!root.join("chat_history.new").exists());
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("home");
+        let home = Home::resolve(Some(&root), &Environment::default()).unwrap();
+        fs::write(root.join("chat_history"), b"\"one\"\n\xff\n\"two\"\n\"thr").unwrap();
+        let mut lines = lines();
+        let mut history = History::open(&home, &mut lines);
+        assert_eq!(kept(&lines), ["one", "two"]);
+        history.keep("three", &mut lines);
+        let mut again = self::lines();
+        let _history = History::open(&home, &mut again);
+        assert_eq!(kept(&again), ["one", "two", "three"]);
     }
 
     #[test]
