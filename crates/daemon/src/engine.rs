@@ -15,8 +15,8 @@ use arc_swap::ArcSwap;
 use fermix_agent::{Agent, AgentParts, AgentSettings, TurnEvent, TurnReport};
 use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{ApprovalPort, Deferral, FrameId, OutsideSources, Registry, TurnScope};
-use fermix_channels::commands::{self, Asker, Outcome};
 use fermix_channels::LocalPeer;
+use fermix_channels::commands::{self, Asker, Outcome};
 use fermix_config::Routing;
 use fermix_sandbox::Scope;
 use fermix_store::{Conversations, Store, StoreOptions};
@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
 use crate::desk::{Desk, Machinery};
 use crate::inspect::{self, Row, StandIn};
+use crate::server::OwnerRequests;
 
 /// How long a question that was interrupted may take to put its things away.
 const STOP_GRACE: Duration = Duration::from_secs(8);
@@ -86,6 +87,11 @@ impl Engine {
     pub fn with_machinery(mut self, machinery: Machinery) -> Self {
         self.machinery = machinery;
         self
+    }
+
+    /// What carries out the owner's requests that are data, where there is something.
+    pub(crate) fn owner_requests(&self) -> Option<&Arc<dyn OwnerRequests>> {
+        self.machinery.owner.as_ref()
     }
 
     /// Whether the owner can answer prompts here: nobody is asked what nobody can answer.
