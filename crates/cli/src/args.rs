@@ -31,6 +31,44 @@ pub enum Verb {
     Ask(AskArgs),
     /// Talk with the agent; with a message, the same as `ask`
     Chat(AskArgs),
+    /// Run the daemon in this terminal until it is told to end
+    Run,
+    /// Say whether the daemon runs, which version it is and since when
+    Status {
+        /// Also print what runs and what waits
+        #[arg(long)]
+        full: bool,
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// End the daemon: running turns have 20 seconds to finish
+    Stop {
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put a changed config.toml in force without a restart
+    Reload {
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask the daemon whether everything works
+    Health {
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the end of the daemon's log
+    Logs {
+        /// Go on as it grows
+        #[arg(short, long)]
+        follow: bool,
+        /// How many lines
+        #[arg(short = 'n', long, default_value_t = 100, value_name = "LINES")]
+        lines: usize,
+    },
     /// Print every registered capability, hidden and owner-only ones included
     Capabilities(CapabilitiesArgs),
     /// See and call tools exactly as a caller of a given trust would

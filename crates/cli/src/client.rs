@@ -55,7 +55,7 @@ impl Daemon {
     /// The daemon of `home`.
     pub fn of(home: &Home) -> Self {
         Self {
-            socket: home.root().join("daemon.sock"),
+            socket: home.daemon_socket(),
         }
     }
 

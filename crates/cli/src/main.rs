@@ -43,13 +43,22 @@ fn run() -> Exit {
         | Verb::Capabilities(_)
         | Verb::Tools(_)
         | Verb::Config(_)
+        | Verb::Run
+        | Verb::Status { .. }
+        | Verb::Stop { .. }
+        | Verb::Reload { .. }
+        | Verb::Health { .. }
+        | Verb::Logs { .. }
         | Verb::Traces(_)
         | Verb::Doctor(_)
         | Verb::Undo(_)
         | Verb::Usage(_) => {}
     }
     let environment = Environment::capture();
-    logs::to_stderr(&environment);
+    // The daemon's own log is a file, which it opens itself.
+    if !matches!(cli.verb, Verb::Run) {
+        logs::to_stderr(&environment);
+    }
     let start = match Start::new(cli.home.as_deref(), environment) {
         Ok(start) => start,
         Err(exit) => return exit,
@@ -57,6 +66,12 @@ fn run() -> Exit {
     match cli.verb {
         Verb::Ask(args) => commands::ask::run(args, &start),
         Verb::Chat(args) => commands::chat::run(args, &start),
+        Verb::Run => commands::run::run(start),
+        Verb::Status { full, json } => commands::status::run(full, json, &start),
+        Verb::Stop { json } => commands::stop::run(json, &start),
+        Verb::Reload { json } => commands::reload::run(json, &start),
+        Verb::Health { json } => commands::health::run(json, &start),
+        Verb::Logs { follow, lines } => commands::logs::run(follow, lines, &start),
         Verb::Capabilities(args) => commands::capabilities::run(&args, &start),
         Verb::Tools(verb) => commands::tools::run(verb, &start),
         Verb::Config(verb) => commands::config::run(verb, &start),

@@ -21,6 +21,8 @@ pub enum Exit {
     NotRunning,
     /// A signal ended it.
     Signalled(Signal),
+    /// It was told twice to end, and did so at once: the exit code for that.
+    AtOnce(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -31,6 +33,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => Self::from(2),
             Exit::NotRunning => Self::from(3),
             Exit::Signalled(signal) => Self::from(signal.exit_code()),
+            Exit::AtOnce(code) => Self::from(code),
         }
     }
 }

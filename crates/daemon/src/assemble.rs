@@ -21,6 +21,7 @@ use fermix_undo::UndoLog;
 
 use crate::clock::SystemClock;
 use crate::lazy_store::LazyStore;
+use crate::logs;
 use crate::routes::LazyProviders;
 use crate::traces::{ContentCapture, TraceFiles};
 
@@ -295,10 +296,8 @@ fn guarded(
     trace: Arc<dyn TraceSink>,
 ) -> Result<Sandbox, BuildError> {
     let sandbox = Sandbox::new(settings, surroundings(parts)?, trace)?;
-    let private = vec![
-        parts.home.traces().to_owned(),
-        parts.home.log_file().to_owned(),
-    ];
+    let mut private = logs::parts(parts.home.log_file());
+    private.push(parts.home.traces().to_owned());
     Ok(sandbox.protecting(private)?)
 }
 

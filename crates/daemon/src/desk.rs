@@ -17,6 +17,8 @@ use fermix_store::ConversationLog;
 use fermix_types::{Clock, ConversationKey, TraceIds, TraceKind, TraceRow, TraceSink};
 use serde_json::json;
 
+use crate::server::OwnerRequests;
+
 /// Carries out `/sandbox`, `/grant`, `/revoke`, `/confirm` and `/deny`.
 #[async_trait]
 pub trait PolicyCommands: Send + Sync {
@@ -48,6 +50,8 @@ pub struct Machinery {
     pub undo: Option<Arc<dyn UndoCommands>>,
     /// For `/compact`.
     pub compactor: Option<Arc<dyn Compactor>>,
+    /// For the requests `policy` and `undo` of the daemon's socket.
+    pub owner: Option<Arc<dyn OwnerRequests>>,
 }
 
 /// What a desk works with.

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
 use crate::desk::{Desk, Machinery};
 use crate::inspect::{self, Row, StandIn};
+use crate::server::OwnerRequests;
 use crate::undoing::Undoing;
 
 /// How long a question that was interrupted may take to put its things away.
@@ -93,6 +94,11 @@ impl Engine {
     pub fn with_machinery(mut self, machinery: Machinery) -> Self {
         self.machinery = machinery;
         self
+    }
+
+    /// What carries out the owner's requests that are data, where there is something.
+    pub(crate) fn owner_requests(&self) -> Option<&Arc<dyn OwnerRequests>> {
+        self.machinery.owner.as_ref()
     }
 
     /// Whether the owner can answer prompts here: nobody is asked what nobody can answer.

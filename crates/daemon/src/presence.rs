@@ -38,23 +38,31 @@ fn has_fermix_above(executable: &Path, proc: &Path) -> Option<bool> {
             return Some(false);
         }
         let folder = proc.join(process.to_string());
-        // What belongs to another user, or hides from its own, cannot be read and is not one of
-        // ours: everything Fermix starts runs as its owner, readable.
-        let runs_fermix = fs::metadata(folder.join("exe"))
-            .is_ok_and(|program| (program.dev(), program.ino()) == (own.dev(), own.ino()));
-        let is_marked = fs::read(folder.join("environ")).is_ok_and(|environment| {
-            environment.split(|byte| *byte == 0).any(|variable| {
-                variable
-                    .strip_prefix(fermix_sandbox::RUN_MARKER.as_bytes())
-                    .is_some_and(|rest| rest.starts_with(b"="))
-            })
-        });
-        if runs_fermix || is_marked {
+        if runs(&folder, &[(own.dev(), own.ino())]) || is_marked(&folder) {
             return Some(true);
         }
         process = parent_of(&folder.join("stat"))?;
     }
     None
+}
+
+/// Whether the process of this folder of `/proc` runs one of the program files, by device and
+/// number. What belongs to another user, or hides from its own, cannot be read and is not one of
+/// ours: everything Fermix starts runs as its owner, readable.
+pub(crate) fn runs(folder: &Path, programs: &[(u64, u64)]) -> bool {
+    fs::metadata(folder.join("exe"))
+        .is_ok_and(|program| programs.contains(&(program.dev(), program.ino())))
+}
+
+/// Whether the process of this folder of `/proc` was started with the runner's mark.
+pub(crate) fn is_marked(folder: &Path) -> bool {
+    fs::read(folder.join("environ")).is_ok_and(|environment| {
+        environment.split(|byte| *byte == 0).any(|variable| {
+            variable
+                .strip_prefix(fermix_sandbox::RUN_MARKER.as_bytes())
+                .is_some_and(|rest| rest.starts_with(b"="))
+        })
+    })
 }
 
 fn parent_of(stat: &Path) -> Option<u32> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fermix_api::ImagePart;
+use fermix_daemon::images::media_type;
 use fermix_types::Image;
 
 /// The largest image, in bytes.
@@ -90,29 +91,4 @@ fn read(path: &Path) -> Result<Image, String> {
         mime_type: mime_type.to_owned(),
         data: data.into(),
     })
-}
-
-/// The media type by the first bytes; the file's name says nothing reliable.
-fn media_type(data: &[u8]) -> Option<&'static str> {
-    match data {
-        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
-        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
 }

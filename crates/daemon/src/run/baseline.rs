@@ -1,0 +1,56 @@
+//! The folders where a supervised daemon also looks for programs: service managers start it with
+//! hardly any.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use fermix_config::{Environment, env};
+
+/// `environment` with the baseline behind its own search path: what the owner put first stays first.
+pub(super) fn with_search_path(environment: Environment, executable: &Path) -> Environment {
+    let given = environment.get_os(env::PATH).map(OsString::from);
+    let mut folders: Vec<PathBuf> = given
+        .iter()
+        .flat_map(|path| std::env::split_paths(path))
+        .collect();
+    let own = executable.parent().map(Path::to_owned);
+    let fixed = [
+        "/usr/local/bin",
+        "/usr/bin",
+        "/bin",
+        "/opt/homebrew/bin",
+        "/home/linuxbrew/.linuxbrew/bin",
+    ]
+    .map(PathBuf::from);
+    let user = environment
+        .get_os(env::HOME)
+        .map(|home| Path::new(home).join(".local/bin"));
+    for folder in own.into_iter().chain(fixed).chain(user) {
+        if folder.is_absolute() && !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    match std::env::join_paths(folders) {
+        Ok(path) => environment.with(env::PATH, path),
+        // A folder with a colon in its name cannot be in a search path.
+        Err(_) => environment,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_baseline_comes_last_and_nothing_twice() {
+        let environment = Environment::from_pairs([("PATH", "/mine:/bin"), ("HOME", "/home/x")]);
+        let environment = with_search_path(environment, Path::new("/opt/fermix/bin/fermix"));
+        assert_eq!(
+            environment.get("PATH"),
+            Some(
+                "/mine:/bin:/opt/fermix/bin:/usr/local/bin:/usr/bin:/opt/homebrew/bin:\
+                 /home/linuxbrew/.linuxbrew/bin:/home/x/.local/bin"
+            )
+        );
+    }
+}
