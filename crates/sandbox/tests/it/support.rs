@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fermix_sandbox::{
-    CommandSpec, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings, WalkOptions,
+    CommandSpec, ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings, WalkOptions,
 };
 use fermix_types::SandboxMode;
 use fermix_types::trace::MemorySink;
@@ -68,6 +68,7 @@ impl TestHome {
                 allowed_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvPolicy::default(),
+                confine: ConfineSettings::default(),
             },
             surroundings: Surroundings {
                 home: home.clone(),
