@@ -115,7 +115,10 @@ pub async fn shell(sandbox: &Sandbox, script: &str) -> CommandSpec {
         .working_dir(None, &scope)
         .expect("the workspace exists");
     let env = sandbox.child_env(&scope).await.vars;
-    CommandSpec::new("shell", "/bin/sh", ["-c", script], cwd, env)
+    CommandSpec {
+        jail: sandbox.jail(&scope),
+        ..CommandSpec::new("shell", "/bin/sh", ["-c", script], cwd, env)
+    }
 }
 
 pub fn walk_options() -> WalkOptions {
