@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runner::{CommandSpec, Ending, RunError, Stderr};
 use crate::sandbox::{Inner, Sandbox};
-use crate::settings::{EnvMode, EnvSource, Scope};
+use crate::settings::{EnvMode, EnvSource, Scope, Surroundings};
 use crate::spawn::find_executable;
 use crate::workdir::WorkingDir;
 
@@ -153,9 +153,7 @@ impl Sandbox {
 
 impl Inner {
     fn search_path(&self) -> OsString {
-        self.surroundings
-            .variable("PATH")
-            .map_or_else(|| FALLBACK_PATH.into(), OsStr::to_owned)
+        search_path(&self.surroundings)
     }
 
     async fn child_env(&self, required: &[&str], scope: &Scope) -> Result<ChildEnv, EnvError> {
@@ -320,6 +318,13 @@ impl Inner {
             problem,
         })
     }
+}
+
+/// The search path commands get.
+pub(crate) fn search_path(surroundings: &Surroundings) -> OsString {
+    surroundings
+        .variable("PATH")
+        .map_or_else(|| FALLBACK_PATH.into(), OsStr::to_owned)
 }
 
 /// The single line in a helper's output.

@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
+use crate::confine::{ConfinementReport, ViewSummary};
+use crate::protected::names_of;
 use crate::sandbox::Sandbox;
 use crate::settings::Scope;
 
@@ -25,7 +29,8 @@ pub struct Jail {
 }
 
 /// The network a command has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Network {
     /// None.
     #[default]
@@ -51,17 +56,46 @@ impl Jail {
 }
 
 impl Sandbox {
-    /// The view of a command of this turn: its roots, the toolchains, the configured network.
+    /// The view of a command of this turn: its roots, what `[sandbox.confine]` adds, the toolchains,
+    /// the configured network. Skills are only changed while the owner is there.
     pub fn jail(&self, scope: &Scope) -> Jail {
-        Jail {
-            writable: self
-                .roots(scope)
-                .iter()
-                .map(|root| root.path.clone())
-                .collect(),
-            toolchains: true,
-            network: Network::Allowed,
-            ..Jail::default()
+        let inner = self.now();
+        let settings = &inner.settings.confine;
+        let skills = names_of(&inner.surroundings.fermix_home.join("skills"));
+        let (kept, mut writable): (Vec<PathBuf>, Vec<PathBuf>) = self
+            .roots(scope)
+            .iter()
+            .map(|root| root.path.clone())
+            .partition(|root| !scope.attended && skills.contains(root));
+        writable.extend(settings.extra_write.iter().cloned());
+        let mut readable = settings.extra_read.clone();
+        readable.extend(kept);
+        if !scope.attended {
+            // Also where a root lies around them.
+            readable.extend(skills);
         }
+        Jail {
+            writable,
+            readable,
+            toolchains: true,
+            network: settings.network,
+            ssh: inner.runner.policy().opens_ssh(),
+            is_open: false,
+        }
+    }
+
+    /// What commands of this turn see, for `explain`.
+    pub fn explain_view(&self, scope: &Scope) -> ViewSummary {
+        self.runner()
+            .policy()
+            .view(&self.jail(scope))
+            .summary()
+    }
+
+    /// How commands are confined, for doctor, `explain` and status. Blocks for some milliseconds
+    /// the first time: the layers are tried out.
+    pub fn confinement(&self) -> ConfinementReport {
+        let runner = self.runner();
+        runner.policy().report(&runner.machine())
     }
 }

@@ -6,6 +6,7 @@
 //! name leads to by then; a [`WorkingDir`] is an open folder; a run ends with all it started.
 
 mod beneath;
+mod confine;
 mod denial;
 mod env;
 mod guarded;
@@ -31,6 +32,10 @@ mod write;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+pub use confine::{
+    ConfineMode, ConfineSettings, Confinement, ConfinementReport, MissingLayer, ProcessLimit,
+    SshAccess, Step, ViewSummary,
+};
 pub use denial::{Access, DenialReason, Denied};
 pub use env::{ChildEnv, EnvError};
 pub use jail::{Jail, Network};
@@ -38,7 +43,7 @@ pub use process_tree::MARKER_VARIABLE as RUN_MARKER;
 pub use read::{FileError, OpenFile, ReadablePath};
 pub use roots::{Provenance, Root, UnsafeRoot};
 pub use runner::{
-    CommandOutcome, CommandSpec, Confinement, DEFAULT_OUTPUT_CAP, DEFAULT_TIMEOUT, Ending,
+    CommandOutcome, CommandSpec, DEFAULT_OUTPUT_CAP, DEFAULT_TIMEOUT, Ending,
     MAX_PRODUCED, MAX_RUNS, MAX_RUNS_PER_CONVERSATION, MAX_STDIN, RunError, Runner, Stderr,
 };
 pub use sandbox::{Sandbox, SandboxError};
@@ -47,6 +52,12 @@ pub use spawn::find_executable;
 pub use tree::{ReadableTree, Stopped, TreeFile, WalkOptions, WalkSummary};
 pub use workdir::WorkingDir;
 pub use write::{Existing, WritablePath, Written};
+
+/// Whether this process runs inside the view of a confined command, whatever became of its
+/// environment and its ancestors.
+pub fn is_inside_a_run() -> bool {
+    std::fs::symlink_metadata(confine::SIGN).is_ok()
+}
 
 /// Sixteen bytes nobody can guess, as hexadecimal digits.
 fn random_hex() -> Result<String, Errno> {

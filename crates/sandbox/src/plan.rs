@@ -7,6 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use crate::confine::plan::ConfinePlan;
+
 /// Asks the launcher to end the run, gently first.
 pub(crate) const TERMINATE: u8 = b'T';
 /// The longest plan, in bytes.
@@ -20,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) stdin: Option<Vec<u8>>,
     pub(crate) umask: u32,
+    /// Nothing means that the kernel does not confine it.
+    pub(crate) confine: Option<ConfinePlan>,
 }
 
 /// How it went.
@@ -27,6 +31,13 @@ pub(crate) struct Plan {
 pub(crate) enum Report {
     /// Nothing was started; the system's error number.
     NotStarted(i32),
+    /// Nothing was started, because a step of its confinement failed.
+    NotConfined {
+        /// The step's number.
+        step: i32,
+        /// The system's error number.
+        errno: i32,
+    },
     /// The command ended, and so did everything it had started.
     Ended {
         exit: i32,
@@ -43,6 +54,7 @@ impl Report {
     pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
         let (kind, first, second, clean) = match self {
             Self::NotStarted(error) => (b'F', error, 0, true),
+            Self::NotConfined { step, errno } => (b'C', step, errno, true),
             Self::Ended {
                 exit,
                 signal,
@@ -63,6 +75,10 @@ impl Report {
         };
         match bytes[0] {
             b'F' => Some(Self::NotStarted(number(1))),
+            b'C' => Some(Self::NotConfined {
+                step: number(1),
+                errno: number(5),
+            }),
             b'E' => Some(Self::Ended {
                 exit: number(1),
                 signal: Some(number(5)).filter(|signal| *signal != 0),
@@ -90,6 +106,10 @@ impl Plan {
         body.push(u8::from(self.stdin.is_some()));
         put(&mut body, self.stdin.as_deref().unwrap_or_default());
         body.extend_from_slice(&self.umask.to_le_bytes());
+        body.push(u8::from(self.confine.is_some()));
+        if let Some(confine) = &self.confine {
+            confine.put(&mut body);
+        }
         if body.len() > MAX_PLAN {
             return None;
         }
@@ -114,12 +134,20 @@ impl Plan {
         source.read_exact(&mut has_stdin)?;
         let stdin = take(source, MAX_PLAN)?;
         let umask = take_count(source)?;
+        let mut is_confined = [0];
+        source.read_exact(&mut is_confined)?;
+        let confine = match is_confined {
+            [0] => None,
+            [1] => Some(ConfinePlan::take(source)?),
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
         Ok(Self {
             program,
             args,
             env,
             stdin: (has_stdin == [1]).then_some(stdin),
             umask,
+            confine,
         })
     }
 
@@ -135,18 +163,18 @@ pub(crate) fn write_report(report: Report, target: &mut impl Write) -> io::Resul
     target.write_all(&report.to_bytes())
 }
 
-fn put_count(target: &mut Vec<u8>, count: usize) {
+pub(crate) fn put_count(target: &mut Vec<u8>, count: usize) {
     // A count beyond this would not fit into the longest plan and is refused there.
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     target.extend_from_slice(&count.to_le_bytes());
 }
 
-fn put(target: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put(target: &mut Vec<u8>, bytes: &[u8]) {
     put_count(target, bytes.len());
     target.extend_from_slice(bytes);
 }
 
-fn take_count(source: &mut impl Read) -> io::Result<u32> {
+pub(crate) fn take_count(source: &mut impl Read) -> io::Result<u32> {
     let mut count = [0; 4];
     source.read_exact(&mut count)?;
     Ok(u32::from_le_bytes(count))
@@ -166,7 +194,7 @@ fn take(source: &mut impl Read, limit: usize) -> io::Result<Vec<u8>> {
     }
 }
 
-fn take_text(source: &mut &[u8]) -> io::Result<OsString> {
+pub(crate) fn take_text(source: &mut &[u8]) -> io::Result<OsString> {
     take(source, MAX_PLAN).map(OsString::from_vec)
 }
 
@@ -178,6 +206,43 @@ pub(crate) fn is_passable(text: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::confine::plan::{Grant, Group, Link, Mount, MountKind, Rule};
+    use crate::confine::report::Confinement;
+    use crate::jail::Network;
+
+    fn whole_confinement() -> ConfinePlan {
+        ConfinePlan {
+            layers: Confinement {
+                namespaces: true,
+                landlock: false,
+                seccomp: true,
+            },
+            mounts: vec![Mount {
+                path: "/usr".into(),
+                kind: MountKind::Passage,
+            }],
+            links: vec![Link {
+                path: "/bin".into(),
+                target: "usr/bin".into(),
+            }],
+            rules: vec![Rule {
+                path: "/".into(),
+                grant: Grant::List,
+            }],
+            cwd: Some("/work".into()),
+            network: Network::Allowed,
+            allow_nested: false,
+            runs_own_program: true,
+            scratch: Some("/tmp/x".into()),
+            groups: vec![Group {
+                folder: "/sys/fs/cgroup/x".into(),
+                limits: vec![("pids.max".into(), "7".into())],
+            }],
+            max_processes: Some(7),
+            max_data: Some(1 << 40),
+            is_probe: true,
+        }
+    }
 
     #[test]
     fn plans_and_reports_survive_the_wire() {
@@ -187,6 +252,7 @@ mod tests {
             env: vec![("A".into(), "1=2".into()), ("B".into(), "".into())],
             stdin: Some(vec![0, 1, 2]),
             umask: 0o77,
+            confine: Some(whole_confinement()),
         };
         let mut wire = Vec::new();
         plan.write(&mut wire).expect("a vector takes everything");
@@ -197,6 +263,7 @@ mod tests {
         );
         for report in [
             Report::NotStarted(2),
+            Report::NotConfined { step: 3, errno: 1 },
             Report::Ended {
                 exit: 7,
                 signal: None,

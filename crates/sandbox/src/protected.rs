@@ -127,6 +127,24 @@ impl Protected {
         homes.chain(self.members.iter().map(|member| member.path.as_path()))
     }
 
+    /// What commands must not see wherever it lies. The system's own folders are not among it: a
+    /// command reads programs and settings there. Nor is the running program, which may be run.
+    pub(crate) fn closed_to_commands(&self) -> impl Iterator<Item = &Path> {
+        let is_closed = |member: &&Member| {
+            matches!(member.holds, CREDENTIALS | STATE)
+                || SYSTEM_OBJECTS.iter().any(|path| member.path == Path::new(path))
+        };
+        self.members
+            .iter()
+            .filter(is_closed)
+            .map(|member| member.path.as_path())
+    }
+
+    /// The parts of Fermix's home that tools may reach.
+    pub(crate) fn open_parts(&self) -> impl Iterator<Item = &Path> {
+        self.open.iter().map(|folder| folder.path.as_path())
+    }
+
     /// Whether what a path resolved to is protected.
     pub(crate) fn covers(&self, object: &Resolved) -> bool {
         let folded = fold(&object.path);

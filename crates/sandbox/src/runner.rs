@@ -6,6 +6,7 @@
 mod capture;
 mod direct;
 mod launched;
+mod machine;
 mod supervise;
 
 use std::collections::{HashMap, HashSet};
@@ -14,13 +15,17 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use fermix_types::ConversationKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::confine::probe::Machine;
+use crate::confine::view::ViewPolicy;
+use crate::confine::{Confinement, Step};
 use crate::jail::Jail;
 use crate::plan::is_passable;
 use crate::workdir::WorkingDir;
@@ -120,22 +125,6 @@ pub enum Ending {
     Cancelled,
 }
 
-/// Which kernel layers a run was confined by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confinement {
-    /// None.
-    None,
-}
-
-impl Confinement {
-    /// The word in results and traces.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-        }
-    }
-}
-
 /// What a run left behind.
 #[derive(Clone, Debug)]
 pub struct CommandOutcome {
@@ -184,6 +173,20 @@ pub enum RunError {
         /// The system's words.
         source: io::Error,
     },
+    /// A step of its confinement failed, so it was not run.
+    #[error("the command was not run, because it could not be confined ({step}: {source}). `fermix doctor` says what this machine offers")]
+    NotConfined {
+        /// The step.
+        step: Step,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The configuration demands a layer this machine lacks.
+    #[error("no command is run, because `[sandbox.confine] mode` is \"require\" and this machine lacks: {missing}. Enable it in the kernel, or have the owner set the mode to \"auto\"")]
+    Unconfined {
+        /// The layers, with the reasons.
+        missing: String,
+    },
     /// Its launcher died; what became of the command is unknown. Its tree was killed.
     #[error("the command's launcher died, so its result is lost. Run it again")]
     Lost,
@@ -198,6 +201,8 @@ impl RunError {
             Self::Cancelled => "cancelled",
             Self::Invalid(_) => "invalid_command",
             Self::NotStarted { .. } => "start_failed",
+            Self::NotConfined { .. } => "not_confined",
+            Self::Unconfined { .. } => "confinement_required",
             Self::Lost => "lost",
         }
     }
@@ -207,6 +212,8 @@ impl RunError {
 #[derive(Clone)]
 pub struct Runner {
     shared: Arc<Shared>,
+    /// Clones follow a change of it.
+    policy: Arc<ArcSwap<ViewPolicy>>,
 }
 
 struct Shared {
@@ -217,6 +224,7 @@ struct Shared {
     leaders: Mutex<HashSet<i32>>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
+    machine: Mutex<Option<(Instant, Arc<Machine>)>>,
 }
 
 impl fmt::Debug for Runner {
@@ -228,7 +236,7 @@ impl fmt::Debug for Runner {
 }
 
 impl Runner {
-    pub(crate) fn new(launcher: Option<PathBuf>) -> io::Result<Self> {
+    pub(crate) fn new(launcher: Option<PathBuf>, policy: ViewPolicy) -> io::Result<Self> {
         if launcher.is_some() {
             // If a command manages to kill its launcher, its orphans come here and not to init.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -241,8 +249,23 @@ impl Runner {
                 leaders: Mutex::default(),
                 tasks: TaskTracker::new(),
                 shutdown: CancellationToken::new(),
+                machine: Mutex::new(None),
             }),
+            policy: Arc::new(ArcSwap::from_pointee(policy)),
         })
+    }
+
+    /// The same runner, with its limits and live runs, under another policy.
+    pub(crate) fn under(&self, policy: ViewPolicy) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            policy: Arc::new(ArcSwap::from_pointee(policy)),
+        }
+    }
+
+    /// Takes over another runner's policy, for all clones.
+    pub(crate) fn follow(&self, other: &Self) {
+        self.policy.store(other.policy());
     }
 
     /// Runs one command to its end. A timeout and a cancellation during the run are outcomes, with
@@ -268,7 +291,7 @@ impl Runner {
         }
         let (answer, outcome) = tokio::sync::oneshot::channel();
         let run = supervise::Run {
-            shared: self.shared.clone(),
+            runner: self.clone(),
             spec,
             deadline,
             stop: stop.clone(),

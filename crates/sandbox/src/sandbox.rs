@@ -9,7 +9,9 @@ use fermix_types::{TraceKind, TraceRow, TraceSink};
 use rustix::fs::FileType;
 use serde_json::json;
 
+use crate::confine::view::ViewPolicy;
 use crate::denial::{Access, DenialReason, Denied};
+use crate::env::search_path;
 use crate::guarded;
 use crate::protected::Protected;
 use crate::read::ReadablePath;
@@ -84,8 +86,7 @@ impl Sandbox {
         surroundings: Surroundings,
         trace: Arc<dyn TraceSink>,
     ) -> Result<Self, SandboxError> {
-        let runner = Runner::new(surroundings.launcher.clone()).map_err(SandboxError::Runner)?;
-        Self::build(settings, surroundings, trace, runner, Vec::new())
+        Self::build(settings, surroundings, trace, None, Vec::new())
     }
 
     /// The same sandbox with other settings, for a change of the configuration while turns run. The
@@ -96,7 +97,7 @@ impl Sandbox {
             settings,
             inner.surroundings.clone(),
             inner.trace.clone(),
-            inner.runner.clone(),
+            Some(inner.runner.clone()),
             inner.private.clone(),
         )
     }
@@ -104,6 +105,7 @@ impl Sandbox {
     /// Puts other settings in force for this sandbox and all its clones.
     pub fn reconfigure(&self, settings: SandboxSettings) -> Result<(), SandboxError> {
         let changed = self.with_settings(settings)?;
+        self.runner.follow(&changed.runner);
         self.current.store(changed.now());
         Ok(())
     }
@@ -121,7 +123,7 @@ impl Sandbox {
             inner.settings.clone(),
             inner.surroundings.clone(),
             inner.trace.clone(),
-            inner.runner.clone(),
+            Some(inner.runner.clone()),
             private,
         )
     }
@@ -130,7 +132,7 @@ impl Sandbox {
         settings: SandboxSettings,
         surroundings: Surroundings,
         trace: Arc<dyn TraceSink>,
-        runner: Runner,
+        runner: Option<Runner>,
         private: Vec<PathBuf>,
     ) -> Result<Self, SandboxError> {
         let absolute = |what, path: &Path| {
@@ -155,7 +157,27 @@ impl Sandbox {
         for path in &private {
             absolute("a private folder", path)?;
         }
+        for path in settings
+            .confine
+            .extra_read
+            .iter()
+            .chain(&settings.confine.extra_write)
+        {
+            absolute("[sandbox.confine] extra_read and extra_write", path)?;
+        }
         let protected = Protected::new(&surroundings, &settings.workspace_root, &private);
+        let policy = ViewPolicy::new(
+            &settings,
+            &surroundings,
+            &protected,
+            search_path(&surroundings),
+        );
+        let runner = match runner {
+            Some(runner) => runner.under(policy),
+            None => {
+                Runner::new(surroundings.launcher.clone(), policy).map_err(SandboxError::Runner)?
+            }
+        };
         let inner = Inner {
             settings,
             surroundings,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use fermix_types::{ConversationKey, SandboxMode, TraceIds};
 use tokio_util::sync::CancellationToken;
 
+use crate::confine::ConfineSettings;
+
 /// The `[sandbox]` section, with `~` already expanded.
 #[derive(Clone, Debug)]
 pub struct SandboxSettings {
@@ -21,6 +23,8 @@ pub struct SandboxSettings {
     pub blocked_roots: Vec<PathBuf>,
     /// What a child's environment holds.
     pub env: EnvPolicy,
+    /// How commands are confined.
+    pub confine: ConfineSettings,
 }
 
 /// What the machine around Fermix looks like. Read once, by the composition root.

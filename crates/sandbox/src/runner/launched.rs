@@ -1,5 +1,6 @@
 //! A run under a launcher of its own.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
@@ -15,6 +16,8 @@ use tokio::time::Instant;
 
 use super::supervise::{End, Leader};
 use super::{CommandSpec, RunError, Shared};
+use crate::confine::plan::ConfinePlan;
+use crate::confine::{Confinement, Step};
 use crate::launcher::ARGUMENT;
 use crate::plan::{Plan, Report, TERMINATE};
 use crate::process_tree::{
@@ -40,6 +43,7 @@ pub(super) struct Launched {
     overdue: Option<Instant>,
     was_stopped: bool,
     is_gone: bool,
+    pub(super) confined: Confinement,
 }
 
 impl Launched {
@@ -48,22 +52,34 @@ impl Launched {
         launcher: &Path,
         spec: &CommandSpec,
         marker: &str,
-        stdout: Stdio,
-        stderr: Stdio,
+        confine: Option<(ConfinePlan, Vec<(OsString, OsString)>)>,
+        (stdout, stderr): (Stdio, Stdio),
     ) -> Result<Self, RunError> {
         let failed = |source: io::Error| RunError::NotStarted {
             program: spec.program.clone(),
             source,
         };
-        let mut env = spec.env.clone();
+        let (confine, mut env) = match confine {
+            Some((confine, env)) => (Some(confine), env),
+            None => (None, spec.env.clone()),
+        };
+        let confined = confine
+            .as_ref()
+            .map_or(Confinement::NONE, |confine| confine.layers);
+        // Whatever the name outside is, this one leads there from everywhere.
+        let program = match &confine {
+            Some(confine) if confine.runs_own_program => Path::new("/proc/self/exe"),
+            _ => spec.program.as_path(),
+        };
         env.retain(|(name, _)| name != MARKER_VARIABLE);
         env.push((MARKER_VARIABLE.into(), marker.into()));
         let plan = Plan {
-            program: spec.program.clone().into_os_string(),
+            program: program.as_os_str().to_owned(),
             args: spec.args.clone(),
             env,
             stdin: spec.stdin.clone(),
             umask: if spec.private_files { 0o077 } else { 0o022 },
+            confine,
         };
         let plan = plan
             .to_bytes()
@@ -95,6 +111,7 @@ impl Launched {
             overdue: None,
             was_stopped: false,
             is_gone: false,
+            confined,
         })
     }
 
@@ -136,6 +153,10 @@ impl Launched {
                     },
                 })
             }
+            Some(Report::NotConfined { step, errno }) => Err(RunError::NotConfined {
+                step: Step::from_number(step).ok_or(RunError::Lost)?,
+                source: io::Error::from_raw_os_error(errno),
+            }),
             Some(Report::Ended {
                 exit,
                 signal,

@@ -1,5 +1,6 @@
 //! One run from its start to the proof of its end.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -20,8 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::capture::Capture;
 use super::direct::Direct;
 use super::launched::Launched;
+use crate::confine::compose::Confined;
+use crate::confine::plan::ConfinePlan;
 use super::{
-    CommandOutcome, CommandSpec, Confinement, Ending, MAX_PRODUCED, RunError, Shared, Stderr,
+    CommandOutcome, CommandSpec, Confinement, Ending, MAX_PRODUCED, RunError, Runner, Shared, Stderr,
 };
 
 /// Bytes read from a pipe at once.
@@ -30,7 +33,7 @@ const READ_SIZE: usize = 64 * 1024;
 const MAX_DRAIN_READS: usize = 32;
 
 pub(super) struct Run {
-    pub(super) shared: Arc<Shared>,
+    pub(super) runner: Runner,
     pub(super) spec: CommandSpec,
     pub(super) deadline: Instant,
     pub(super) stop: CancellationToken,
@@ -76,7 +79,11 @@ impl Run {
         let started = Instant::now();
         let (ending, end) = self.attend(&mut process, &mut output).await;
         output.drain(ending == Ending::Exited);
-        let outcome = end.map(|end| output.into_outcome(ending, end, started.elapsed()));
+        let confined = process.confined();
+        let outcome = end.map(|end| CommandOutcome {
+            confined,
+            ..output.into_outcome(ending, end, started.elapsed())
+        });
         match &outcome {
             Ok(outcome) if !outcome.is_clean => {
                 tracing::error!(label, "processes of a run could not be ended");
@@ -95,17 +102,60 @@ impl Run {
             source,
         };
         let (output, stdout, stderr) = Output::open(&self.spec).map_err(not_started)?;
-        let process = match &self.shared.launcher {
+        let shared = &self.runner.shared;
+        let process = match &shared.launcher {
             Some(launcher) => {
-                Launched::start(&self.shared, launcher, &self.spec, marker, stdout, stderr)
+                let confine = self.confinement(marker).await?;
+                let pipes = (stdout, stderr);
+                Launched::start(shared, launcher, &self.spec, marker, confine, pipes)
                     .await
                     .map(Process::Launched)
             }
-            None => Direct::start(&self.shared, &self.spec, marker, stdout, stderr)
-                .await
-                .map(Process::Direct),
+            None => {
+                let policy = self.runner.policy();
+                if policy.confines(&self.spec.jail)
+                    && let Some(refusal) = self.runner.refusal(&policy)
+                {
+                    return Err(refusal);
+                }
+                Direct::start(shared, &self.spec, marker, stdout, stderr)
+                    .await
+                    .map(Process::Direct)
+            }
         };
         Ok((process?, output))
+    }
+
+    /// The confinement of this command and the environment that fits it; nothing when it is to have
+    /// none. Looks at the disk, and the first time tries out the kernel.
+    async fn confinement(
+        &self,
+        marker: &str,
+    ) -> Result<Option<(ConfinePlan, Vec<(OsString, OsString)>)>, RunError> {
+        let policy = self.runner.policy();
+        if !policy.confines(&self.spec.jail) {
+            return Ok(None);
+        }
+        let runner = self.runner.clone();
+        let jail = self.spec.jail.clone();
+        let cwd = self.spec.cwd.path().to_owned();
+        let mut env = self.spec.env.clone();
+        let runs_own_program = Runner::is_own(&runner.shared, &self.spec.program);
+        let marker = marker.to_owned();
+        let planned = tokio::task::spawn_blocking(move || {
+            if let Some(refusal) = runner.refusal(&policy) {
+                return Err(refusal);
+            }
+            let command = Confined {
+                jail: &jail,
+                cwd: &cwd,
+                runs_own_program,
+                marker: &marker,
+            };
+            let plan = policy.plan(&command, &runner.machine(), &mut env);
+            Ok(Some((plan, env)))
+        });
+        planned.await.unwrap_or(Err(RunError::Lost))
     }
 
     /// Reads output until the command has ended, by itself or because it was told to.
@@ -140,6 +190,13 @@ impl Process {
         match self {
             Self::Launched(process) => process.is_over().await,
             Self::Direct(process) => process.is_over().await,
+        }
+    }
+
+    fn confined(&self) -> Confinement {
+        match self {
+            Self::Launched(process) => process.confined,
+            Self::Direct(_) => Confinement::NONE,
         }
     }
 
@@ -250,7 +307,7 @@ impl Drop for Leader {
     }
 }
 
-fn pid_of(child: &Child) -> i32 {
+pub(super) fn pid_of(child: &Child) -> i32 {
     i32::try_from(child.id()).unwrap_or(0)
 }
 
@@ -322,7 +379,7 @@ impl Output {
             truncated: omitted_out + omitted_err > 0,
             omitted_bytes: omitted_out + omitted_err,
             duration,
-            confined: Confinement::None,
+            confined: Confinement::NONE,
             is_clean: end.is_clean,
         }
     }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fermix_sandbox::{Ending, RunError, Scope};
+use fermix_sandbox::{ConfineMode, Ending, RunError, Scope};
 use fermix_types::SandboxMode;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,9 @@ async fn a_dropped_run_and_a_killed_launcher_leave_nothing() {
     if crate::alone::was_run_elsewhere("ends::a_dropped_run_and_a_killed_launcher_leave_nothing") {
         return;
     }
-    let test = TestHome::new(SandboxMode::Standard);
+    // A confined command cannot reach its launcher at all.
+    let mut test = TestHome::new(SandboxMode::Standard);
+    test.settings.confine.mode = ConfineMode::Off;
     let sandbox = test.sandbox();
     let cancel = CancellationToken::new();
 

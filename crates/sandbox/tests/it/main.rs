@@ -1,6 +1,7 @@
 //! The sandbox through its public door, each test with a home of its own.
 
 mod alone;
+mod confined;
 mod ends;
 mod envs;
 mod escapes;

@@ -153,6 +153,7 @@ async fn the_environment_is_the_given_one() {
             "PATH",
             "PWD",
             "TERM",
+            "TMPDIR",
             "0077"
         ]
     );

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fermix_sandbox::{
-    CommandSpec, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings, WalkOptions,
+    CommandSpec, ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings, WalkOptions,
 };
 use fermix_types::SandboxMode;
 use fermix_types::trace::MemorySink;
@@ -68,6 +68,7 @@ impl TestHome {
                 allowed_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvPolicy::default(),
+                confine: ConfineSettings::default(),
             },
             surroundings: Surroundings {
                 home: home.clone(),
@@ -114,7 +115,10 @@ pub async fn shell(sandbox: &Sandbox, script: &str) -> CommandSpec {
         .working_dir(None, &scope)
         .expect("the workspace exists");
     let env = sandbox.child_env(&scope).await.vars;
-    CommandSpec::new("shell", "/bin/sh", ["-c", script], cwd, env)
+    CommandSpec {
+        jail: sandbox.jail(&scope),
+        ..CommandSpec::new("shell", "/bin/sh", ["-c", script], cwd, env)
+    }
 }
 
 pub fn walk_options() -> WalkOptions {
