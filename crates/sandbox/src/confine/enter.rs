@@ -82,9 +82,7 @@ impl From<Failure> for Report {
 }
 
 fn broken(step: Step, error: &io::Error) -> Report {
-    let errno = error
-        .raw_os_error()
-        .unwrap_or(Errno::INVAL.raw_os_error());
+    let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
     Failure { step, errno }.into()
 }
 
@@ -188,9 +186,7 @@ fn inside(
         return launcher::init(plan, &mut control);
     }
     let error = launcher::become_command(plan);
-    let number = error
-        .raw_os_error()
-        .unwrap_or(Errno::INVAL.raw_os_error());
+    let number = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
     let _ = write_report(Report::NotStarted(number), &mut control);
     125
 }

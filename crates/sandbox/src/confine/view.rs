@@ -91,7 +91,11 @@ impl ViewPolicy {
         );
         let variable = |name| surroundings.variable(name).map(PathBuf::from);
         let ssh_agent = variable("SSH_AUTH_SOCK").filter(|path| path.is_absolute());
-        closed.extend(variable("XDG_RUNTIME_DIR").iter().flat_map(|path| names_of(path)));
+        closed.extend(
+            variable("XDG_RUNTIME_DIR")
+                .iter()
+                .flat_map(|path| names_of(path)),
+        );
         if rustix::process::geteuid().is_root() {
             closed.extend(programs::SETTINGS_OF_ROOT.iter().map(PathBuf::from));
         }
@@ -162,10 +166,7 @@ impl ViewPolicy {
     }
 
     fn programs(&self) -> Arc<Vec<PathBuf>> {
-        let mut cached = self
-            .programs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some((found, programs)) if found.elapsed() < PROGRAMS_FRESH => programs.clone(),
             _ => {
@@ -200,8 +201,9 @@ impl ViewPolicy {
             let is_in_home = fermix_homes.iter().any(|home| path.starts_with(home));
             !is_in_home || self.open_parts.iter().any(|open| path.starts_with(open))
         };
-        view.shown
-            .retain(|path, _| is_open(path) && !closed.iter().any(|closed| path.starts_with(closed)));
+        view.shown.retain(|path, _| {
+            is_open(path) && !closed.iter().any(|closed| path.starts_with(closed))
+        });
         let closed_for_good = closed.clone();
         for path in closed {
             let Ok(found) = std::fs::symlink_metadata(&path) else {
@@ -316,7 +318,6 @@ impl View {
             .find_map(|each| self.shown.get_key_value(each))
             .map(|(path, shown)| (path.as_path(), *shown))
     }
-
 
     fn shows(&self, path: &Path) -> bool {
         self.around(path).is_some()

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fermix_sandbox::{
-    CommandSpec, ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings, WalkOptions,
+    CommandSpec, ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings,
+    WalkOptions,
 };
 use fermix_types::SandboxMode;
 use fermix_types::trace::MemorySink;
