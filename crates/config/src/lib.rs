@@ -11,6 +11,7 @@
 //! 4. the default.
 
 mod api_key;
+mod confine;
 mod edit;
 pub mod env;
 mod error;
@@ -25,6 +26,7 @@ mod warnings;
 mod write;
 
 pub use api_key::{ApiKey, InvalidApiKey};
+pub use confine::{ConfineConfig, ConfineMode, NetworkAccess, SshAccess};
 pub use env::Environment;
 pub use error::{ConfigError, EditError, Place, Problem};
 pub use file::{ConfigFile, Shown};

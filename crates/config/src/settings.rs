@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use fermix_types::{Effort, SandboxMode, UnknownName};
 
+use crate::confine::ConfineConfig;
 use crate::home::Home;
 use crate::providers::{ProviderBlocks, ProviderId};
 use crate::routing::Routing;
@@ -85,6 +86,8 @@ pub struct SandboxConfig {
     pub blocked_roots: Vec<PathBuf>,
     /// `[sandbox.env]`.
     pub env: EnvConfig,
+    /// `[sandbox.confine]`.
+    pub confine: ConfineConfig,
 }
 
 /// Which variables a command sees besides the base ones.
@@ -259,6 +262,7 @@ impl Config {
                 allowed_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvConfig::default(),
+                confine: ConfineConfig::default(),
             },
             channels: Channels {
                 coalesce: true,

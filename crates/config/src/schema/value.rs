@@ -10,6 +10,7 @@ use toml_edit::{Array, Item};
 
 use super::kind::Rejected;
 use crate::api_key::ApiKey;
+use crate::confine::{ConfineMode, NetworkAccess, SshAccess};
 use crate::providers::ProviderId;
 use crate::settings::{EnvMode, EnvSourceKind};
 
@@ -134,7 +135,16 @@ macro_rules! from_name {
     };
 }
 
-from_name!(Effort, ProviderId, SandboxMode, EnvMode, EnvSourceKind);
+from_name!(
+    Effort,
+    ProviderId,
+    SandboxMode,
+    EnvMode,
+    EnvSourceKind,
+    ConfineMode,
+    NetworkAccess,
+    SshAccess
+);
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: Value) -> Option<Self> {
