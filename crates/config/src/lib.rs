@@ -12,6 +12,7 @@
 
 mod api_key;
 pub mod commands;
+mod confine;
 mod edit;
 pub mod env;
 mod error;
@@ -26,6 +27,7 @@ mod warnings;
 mod write;
 
 pub use api_key::{ApiKey, InvalidApiKey};
+pub use confine::{ConfineConfig, ConfineMode, NetworkAccess, SshAccess};
 pub use env::Environment;
 pub use error::{ConfigError, EditError, Place, Problem};
 pub use file::{ConfigFile, Shown};

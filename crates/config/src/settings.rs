@@ -7,6 +7,7 @@ use std::str::FromStr;
 use fermix_types::{Effort, SandboxMode, UnknownName};
 
 use crate::commands::CommandsConfig;
+use crate::confine::ConfineConfig;
 use crate::home::Home;
 use crate::providers::{ProviderBlocks, ProviderId};
 use crate::routing::Routing;
@@ -90,6 +91,8 @@ pub struct SandboxConfig {
     pub env: EnvConfig,
     /// `[sandbox.commands]`.
     pub commands: CommandsConfig,
+    /// `[sandbox.confine]`.
+    pub confine: ConfineConfig,
 }
 
 /// Which variables a command sees besides the base ones.
@@ -266,6 +269,7 @@ impl Config {
                 blocked_roots: Vec::new(),
                 env: EnvConfig::default(),
                 commands: CommandsConfig::default(),
+                confine: ConfineConfig::default(),
             },
             channels: Channels {
                 coalesce: true,

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{Catalog, Deferral, RegistrationError, Registry};
-use fermix_config::{Config, EnvLookup, EnvMode, Environment, Home, Routing, SandboxConfig};
+use fermix_config::{
+    Config, ConfineConfig, ConfineMode, EnvLookup, EnvMode, Environment, Home, NetworkAccess,
+    Routing, SandboxConfig, SshAccess,
+};
 use fermix_providers::ConfigProblem;
 use fermix_sandbox::{
-    EnvPolicy, EnvSource, Sandbox, SandboxError, SandboxSettings, Surroundings, UnsafeRoot,
+    ConfineSettings, EnvPolicy, EnvSource, Network, Sandbox, SandboxError, SandboxSettings,
+    Surroundings, UnsafeRoot,
 };
 use fermix_secrets::{Redactor, SecretString};
 use fermix_store::StoreError;
@@ -226,7 +230,13 @@ fn unsafe_folders(parts: &Parts) -> Result<Vec<String>, BuildError> {
         .map(|path| ("allowed_roots", path));
     let workspace = Some(("workspace_root", &settings.workspace_root))
         .filter(|(_, path)| **path != parts.home.workspace());
-    let named = granted.chain(workspace);
+    let confine = &settings.confine;
+    let read = confine.extra_read.iter();
+    let written = confine.extra_write.iter();
+    let named = granted
+        .chain(workspace)
+        .chain(read.map(|path| ("confine.extra_read", path)))
+        .chain(written.map(|path| ("confine.extra_write", path)));
     Ok(named
         .filter_map(|(key, path)| match sandbox.grantable_root(path) {
             Ok(_) | Err(UnsafeRoot::NotADirectory) => None,
@@ -309,6 +319,31 @@ pub(crate) fn settings(parts: &Parts) -> SandboxSettings {
         allowed_roots: config.allowed_roots.clone(),
         blocked_roots: config.blocked_roots.clone(),
         env: env_policy(config),
+        confine: confine_settings(&config.confine),
+    }
+}
+
+fn confine_settings(config: &ConfineConfig) -> ConfineSettings {
+    ConfineSettings {
+        mode: match config.mode {
+            ConfineMode::Auto => fermix_sandbox::ConfineMode::Auto,
+            ConfineMode::Require => fermix_sandbox::ConfineMode::Require,
+            ConfineMode::Off => fermix_sandbox::ConfineMode::Off,
+        },
+        network: match config.network {
+            NetworkAccess::Allow => Network::Allowed,
+            NetworkAccess::Deny => Network::Denied,
+        },
+        extra_read: config.extra_read.clone(),
+        extra_write: config.extra_write.clone(),
+        ssh: match config.ssh {
+            SshAccess::Off => fermix_sandbox::SshAccess::Off,
+            SshAccess::Agent => fermix_sandbox::SshAccess::Agent,
+        },
+        // The table of keys holds the number below this.
+        max_pids: u32::try_from(config.max_pids).unwrap_or(ConfineSettings::MAX_PIDS),
+        max_memory_mb: config.max_memory_mb,
+        allow_nested: config.allow_nested,
     }
 }
 

@@ -2,6 +2,11 @@
 //!
 //! A command that the agent runs may call `fermix` again. Such a call must not count as the owner
 //! typing, or the agent could answer its own questions and widen its own sandbox (spec/06 §3.4).
+//!
+//! A confined command shows in two ways that it cannot shed. In the view of the disk that it and
+//! all it starts are given stands a sign it cannot remove, and it can make no other view. And where
+//! the kernel hides its launcher from it, some ancestor cannot be looked at by a process that can
+//! gain no rights: for a person's own shell that is never so.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +26,10 @@ pub fn of_this_process(environment: &Environment, executable: &Path) -> LocalPee
     let is_marked = environment
         .pairs()
         .contains_key(OsStr::new(fermix_sandbox::RUN_MARKER));
-    if is_marked || has_fermix_above(executable, Path::new("/proc")).unwrap_or(true) {
+    if is_marked
+        || fermix_sandbox::is_inside_a_run()
+        || has_fermix_above(executable, Path::new("/proc")).unwrap_or(true)
+    {
         LocalPeer::StartedByFermix
     } else {
         LocalPeer::InPerson
@@ -32,12 +40,19 @@ pub fn of_this_process(environment: &Environment, executable: &Path) -> LocalPee
 /// ancestry cannot be read.
 fn has_fermix_above(executable: &Path, proc: &Path) -> Option<bool> {
     let own = fs::metadata(executable).ok()?;
+    // A process that cannot tell is taken for one that cannot gain rights.
+    let is_held_down = gains_no_rights(proc).unwrap_or(true);
     let mut process = parent_of(&proc.join("self/stat"))?;
     for _ in 0..MAX_ANCESTORS {
         if process == 0 {
             return Some(false);
         }
         let folder = proc.join(process.to_string());
+        // For a process that can gain rights, what belongs to another user or hides from its own
+        // cannot be read and is not one of ours: what Fermix starts unconfined is readable.
+        if is_held_down && fs::metadata(folder.join("exe")).is_err() {
+            return Some(true);
+        }
         if runs(&folder, &[(own.dev(), own.ino())]) || is_marked(&folder) {
             return Some(true);
         }
@@ -63,6 +78,16 @@ pub(crate) fn is_marked(folder: &Path) -> bool {
                 .is_some_and(|rest| rest.starts_with(b"="))
         })
     })
+}
+
+/// Whether no program this process starts can have more rights than it. So it is for everything
+/// that is confined, and for some containers.
+fn gains_no_rights(proc: &Path) -> Option<bool> {
+    let status = fs::read_to_string(proc.join("self/status")).ok()?;
+    let value = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NoNewPrivs:"))?;
+    Some(value.trim() != "0")
 }
 
 fn parent_of(stat: &Path) -> Option<u32> {

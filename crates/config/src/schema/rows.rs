@@ -2,6 +2,7 @@
 
 mod agent;
 mod commands;
+mod confine;
 mod models;
 mod providers;
 mod reach;
@@ -10,12 +11,13 @@ use super::kind::Kind;
 use super::{KeyDoc, Setter};
 use crate::providers::ProviderId;
 
-pub(super) static GROUPS: [&[KeyDoc]; 5] = [
+pub(super) static GROUPS: [&[KeyDoc]; 6] = [
     agent::ROWS,
     providers::ROWS,
     models::ROWS,
     reach::ROWS,
     commands::ROWS,
+    confine::ROWS,
 ];
 
 const UNSET: &str = "unset";

@@ -11,6 +11,7 @@ use toml_edit::{Array, Item};
 use super::kind::Rejected;
 use crate::api_key::ApiKey;
 use crate::commands::CommandProfile;
+use crate::confine::{ConfineMode, NetworkAccess, SshAccess};
 use crate::providers::ProviderId;
 use crate::settings::{EnvMode, EnvSourceKind};
 
@@ -141,7 +142,10 @@ from_name!(
     SandboxMode,
     EnvMode,
     EnvSourceKind,
-    CommandProfile
+    CommandProfile,
+    ConfineMode,
+    NetworkAccess,
+    SshAccess
 );
 
 impl<T: FromValue> FromValue for Option<T> {

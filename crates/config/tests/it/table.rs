@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use fermix_config::commands::{CommandEntry, CommandsConfig};
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
-    Agent, ChannelConfig, Channels, Config, EnvConfig, EnvSource, ModelOverride, Personalization,
-    ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
+    Agent, ChannelConfig, Channels, Config, ConfineConfig, EnvConfig, EnvSource, ModelOverride,
+    Personalization, ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
 };
 use pretty_assertions::{assert_eq, assert_ne};
 
@@ -184,7 +184,26 @@ fn every_field_comes_from_a_key_of_the_table() {
         blocked_roots,
         env,
         commands,
+        confine,
     } = sandbox;
+    let ConfineConfig {
+        mode: confine_mode,
+        network,
+        extra_read,
+        extra_write,
+        ssh,
+        max_pids,
+        max_memory_mb,
+        allow_nested,
+    } = confine;
+    let plain = ConfineConfig::default();
+    assert_ne!(
+        (confine_mode, network, ssh),
+        (plain.mode, plain.network, plain.ssh)
+    );
+    assert_ne!(max_pids, plain.max_pids);
+    assert_ne!(max_memory_mb, plain.max_memory_mb);
+    assert!(allow_nested && !extra_read.is_empty() && !extra_write.is_empty());
     assert_ne!(
         (mode, workspace_root),
         (before.sandbox.mode, before.sandbox.workspace_root)

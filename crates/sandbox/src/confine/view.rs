@@ -130,6 +130,10 @@ impl ViewPolicy {
         }
         let home = self.home();
         if jail.toolchains {
+            // The program itself answers there, if only to say that a command is not the owner.
+            for path in &self.executables {
+                view.show(path, Shown::ReadOnly);
+            }
             for path in self.programs().iter() {
                 if !self.is_around_home(path) {
                     view.show(path, Shown::Programs);
@@ -354,7 +358,7 @@ impl View {
                     .any(|closed| closed.starts_with(around) && path.starts_with(closed));
                 let is_no_less = outer == **shown
                     || (outer == Shown::Writable && **shown == Shown::Programs)
-                    || (outer == Shown::Programs && **shown == Shown::Settings);
+                    || (outer == Shown::Programs && **shown != Shown::Writable);
                 !is_apart && is_no_less
             })
             .map(|(path, _)| path.clone())

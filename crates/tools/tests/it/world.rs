@@ -8,7 +8,7 @@ use fermix_capability::{
     Registry, TurnScope,
 };
 use fermix_config::{Environment, Home, Routing};
-use fermix_sandbox::{EnvPolicy, Sandbox, SandboxSettings, Surroundings};
+use fermix_sandbox::{ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Surroundings};
 use fermix_store::{Store, StoreOptions};
 use fermix_testkit::TestHome;
 use fermix_tools::config::model_routing_config::{PrimaryRoute, RoutingAccess};
@@ -72,6 +72,7 @@ impl World {
             allowed_roots: Vec::new(),
             blocked_roots: Vec::new(),
             env: EnvPolicy::default(),
+            confine: ConfineSettings::default(),
         };
         let mut surroundings = Surroundings {
             home: home.os_home().to_owned(),
