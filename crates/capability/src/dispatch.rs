@@ -221,7 +221,9 @@ impl Dispatcher {
                 return self.finish(turn, call, answer, started.elapsed());
             }
         };
-        let access = match guarded::leave(self.guard.as_deref(), turn, &capability, &arguments).await {
+        let access = match guarded::leave(self.guard.as_deref(), turn, &capability, &arguments)
+            .await
+        {
             Leave::Given(access) => access,
             Leave::Refused(answer) => return self.finish(turn, call, *answer, started.elapsed()),
         };

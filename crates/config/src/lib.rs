@@ -11,6 +11,7 @@
 //! 4. the default.
 
 mod api_key;
+mod commands;
 mod edit;
 pub mod env;
 mod error;
@@ -25,6 +26,7 @@ mod warnings;
 mod write;
 
 pub use api_key::{ApiKey, InvalidApiKey};
+pub use commands::{CommandEntry, CommandPreset, CommandProfile, CommandsConfig, DeclaredCommand};
 pub use env::Environment;
 pub use error::{ConfigError, EditError, Place, Problem};
 pub use file::{ConfigFile, Shown};
@@ -34,6 +36,6 @@ pub use providers::{ProviderBlocks, ProviderId, ProviderSettings};
 pub use routing::{RouteSetting, Routing, RoutingError, validate_routing};
 pub use schema::SettingValue;
 pub use settings::{
-    Agent, ChannelConfig, Channels, Config, EnvConfig, EnvLookup, EnvMode, EnvSource,
+    Agent, ApproveMode, ChannelConfig, Channels, Config, EnvConfig, EnvLookup, EnvMode, EnvSource,
     EnvSourceKind, ModelOverride, Personalization, SandboxConfig,
 };

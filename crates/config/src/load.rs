@@ -371,6 +371,7 @@ impl<'h> Reading<'h> {
         }
         self.check_primaries(&findings);
         self.check_sources(&config, &findings);
+        self.check_commands(&config, &findings);
         self.check_routing(&config, &findings);
         if self.problems.is_empty() {
             return Ok(config);
@@ -424,6 +425,25 @@ impl<'h> Reading<'h> {
                 findings.get(&format!("sandbox.env.{}.{key}", schema::quoted(name)))
             {
                 self.problem(finding.place.clone(), &finding.path, Rejected::new(reason));
+            }
+        }
+    }
+
+    fn check_commands(&mut self, config: &Config, findings: &BTreeMap<String, Finding>) {
+        for (name, key, reason) in config.sandbox.commands.problems() {
+            let section = format!("sandbox.commands.{}.", schema::quoted(name));
+            // A key that is missing is told where the section begins.
+            let found = findings.get(&format!("{section}{key}")).or_else(|| {
+                findings
+                    .iter()
+                    .find(|(path, _)| path.starts_with(&section))
+                    .map(|(_, finding)| finding)
+            });
+            if let Some(finding) = found {
+                let mut path = finding.path.clone();
+                path.pop();
+                path.push(key.to_owned());
+                self.problem(finding.place.clone(), &path, Rejected::new(reason));
             }
         }
     }

@@ -226,6 +226,7 @@ pub(crate) fn dotted(path: &[String]) -> String {
 const CHANNEL: &str = "<channel>";
 const MODEL: &str = "<model>";
 const VARIABLE: &str = "<NAME>";
+const COMMAND: &str = "<command>";
 
 /// The chat platforms that have an adapter or will get one.
 const CHANNELS: [&str; 5] = ["discord", "signal", "slack", "telegram", "whatsapp"];
@@ -241,6 +242,11 @@ fn name_fits(wildcard: &str, given: &str) -> bool {
         // A section called like one of the section's own keys would be ambiguous.
         VARIABLE => {
             kind::is_variable(given) && !["mode", "allow", "deny", "sources"].contains(&given)
+        }
+        // The same for sections of commands; the rest is what a tool may be called.
+        COMMAND => {
+            fermix_types::ToolName::new(given).is_ok()
+                && !["profile", "presets", "enabled_presets", "explicit"].contains(&given)
         }
         _ => false,
     }

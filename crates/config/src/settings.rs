@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use fermix_types::{Effort, SandboxMode, UnknownName};
 
+use crate::commands::CommandsConfig;
 use crate::home::Home;
 use crate::providers::{ProviderBlocks, ProviderId};
 use crate::routing::Routing;
@@ -46,6 +47,8 @@ pub struct Agent {
     pub provider: Option<ProviderId>,
     /// Tokens a day over all conversations; `None` = no limit.
     pub daily_token_budget: Option<u64>,
+    /// Whether a turn that has read outside content asks before it acts.
+    pub ask_when_tainted: bool,
 }
 
 /// What the agent knows of its owner from setup.
@@ -85,6 +88,39 @@ pub struct SandboxConfig {
     pub blocked_roots: Vec<PathBuf>,
     /// `[sandbox.env]`.
     pub env: EnvConfig,
+    /// Which commands the owner is asked about.
+    pub approve: ApproveMode,
+    /// `[sandbox.commands]`.
+    pub commands: CommandsConfig,
+}
+
+/// `[sandbox] approve`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApproveMode {
+    /// None.
+    #[default]
+    Never,
+    /// Every command that is not known to be harmless.
+    Risky,
+    /// Every command.
+    Always,
+}
+
+impl ApproveMode {
+    pub(crate) const NAMES: &'static [&'static str] = &["never", "risky", "always"];
+}
+
+impl FromStr for ApproveMode {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        match text {
+            "never" => Ok(Self::Never),
+            "risky" => Ok(Self::Risky),
+            "always" => Ok(Self::Always),
+            _ => Err(unknown("approval mode", text, Self::NAMES)),
+        }
+    }
 }
 
 /// Which variables a command sees besides the base ones.
@@ -151,7 +187,7 @@ impl FromStr for EnvSourceKind {
     }
 }
 
-fn unknown(what: &'static str, name: &str, accepted: &[&str]) -> UnknownName {
+pub(crate) fn unknown(what: &'static str, name: &str, accepted: &[&str]) -> UnknownName {
     UnknownName {
         what,
         name: name.to_owned(),
@@ -247,6 +283,7 @@ impl Config {
                 guest_persona: false,
                 provider: None,
                 daily_token_budget: None,
+                ask_when_tainted: false,
             },
             personalization: Personalization::default(),
             providers: ProviderBlocks::default(),
@@ -259,6 +296,8 @@ impl Config {
                 allowed_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvConfig::default(),
+                approve: ApproveMode::default(),
+                commands: CommandsConfig::default(),
             },
             channels: Channels {
                 coalesce: true,

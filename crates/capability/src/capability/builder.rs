@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    AdvertiseHook, Arguments, Audience, Capability, CommandHook, DEFAULT_DEADLINE, Handler, ParametersHook,
-    RegistrationError,
+    AdvertiseHook, Arguments, Audience, Capability, CommandHook, DEFAULT_DEADLINE, Handler,
+    ParametersHook, RegistrationError,
 };
 use crate::call::CallContext;
 use crate::caller::Caller;

@@ -34,6 +34,10 @@ pub(crate) enum Kind {
         accepted: &'static [&'static str],
         retired: &'static [(&'static str, &'static str)],
     },
+    /// A list of names from a closed list.
+    Choices {
+        accepted: &'static [&'static str],
+    },
     /// A platform's id: text, or a whole number that is taken as text.
     Id,
     Ids,
@@ -77,6 +81,7 @@ impl Kind {
             Self::Line { max } => format!("string, one line, at most {max} characters"),
             Self::Text { max } => format!("string, at most {max} characters"),
             Self::Choice { .. } => "one of a list".to_owned(),
+            Self::Choices { accepted } => format!("list of: {}", accepted.join(", ")),
             Self::Id => "string or whole number".to_owned(),
             Self::Ids => "list of strings or whole numbers".to_owned(),
             Self::Variable => "name of an environment variable".to_owned(),
@@ -105,6 +110,7 @@ impl Kind {
             Self::Line { .. } => "\"a name\"",
             Self::Text { .. } => "\"some words\"",
             Self::Choice { accepted, .. } => accepted.last().copied().unwrap_or_default(),
+            Self::Choices { .. } => "[\"dev_tools\"]",
             Self::Id => "\"12345\"",
             Self::Ids => "[\"12345\", \"67890\"]",
             Self::Variable => "\"EDITOR\"",
@@ -145,7 +151,9 @@ impl Kind {
                 .parse()
                 .map(SettingValue::Integer)
                 .map_err(|_| self.reject_shown(text)),
-            Self::Ids | Self::Variables | Self::Arguments | Self::Paths => self.read_list(text),
+            Self::Choices { .. } | Self::Ids | Self::Variables | Self::Arguments | Self::Paths => {
+                self.read_list(text)
+            }
             Self::Secret => Ok(SettingValue::Text(text.to_owned())),
             _ => self.read_word(text).map(SettingValue::Text),
         }
@@ -204,6 +212,15 @@ impl Kind {
             (Self::Paths, SettingValue::List(items)) => self
                 .list(items, |item| Self::Path.path(item, home))
                 .map(Value::Paths),
+            (Self::Choices { accepted }, SettingValue::List(items)) => self
+                .list(items, |item| {
+                    Self::Choice {
+                        accepted,
+                        retired: &[],
+                    }
+                    .word(item)
+                })
+                .map(Value::List),
             (Self::Ids, SettingValue::List(items)) => self
                 .list(items, |item| Self::Id.word(item))
                 .map(Value::List),

@@ -1,6 +1,7 @@
 //! The rows of the table, a file for each group of sections, in the order of the reference.
 
 mod agent;
+mod commands;
 mod models;
 mod providers;
 mod reach;
@@ -9,8 +10,13 @@ use super::kind::Kind;
 use super::{KeyDoc, Setter};
 use crate::providers::ProviderId;
 
-pub(super) static GROUPS: [&[KeyDoc]; 4] =
-    [agent::ROWS, providers::ROWS, models::ROWS, reach::ROWS];
+pub(super) static GROUPS: [&[KeyDoc]; 5] = [
+    agent::ROWS,
+    providers::ROWS,
+    models::ROWS,
+    reach::ROWS,
+    commands::ROWS,
+];
 
 const UNSET: &str = "unset";
 const ANY_COUNT: u64 = i64::MAX as u64;
@@ -27,6 +33,11 @@ const fn choice(accepted: &'static [&'static str]) -> Kind {
         accepted,
         retired: &[],
     }
+}
+
+/// A list whose entries are of a closed list.
+const fn choices(accepted: &'static [&'static str]) -> Kind {
+    Kind::Choices { accepted }
 }
 
 const fn row(

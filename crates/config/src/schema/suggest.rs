@@ -1,6 +1,6 @@
 //! What a dotted key that does not exist was meant to be.
 
-use super::{Found, MODEL, VARIABLE, dotted, is_wildcard, keys, look_up, nearest};
+use super::{COMMAND, Found, MODEL, VARIABLE, dotted, is_wildcard, keys, look_up, nearest};
 
 /// How to go on from a path that names nothing.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ fn is_of_own_choice(path: &[String], place: usize) -> bool {
         leads_there
             && parts
                 .next()
-                .is_some_and(|part| [MODEL, VARIABLE].contains(&part))
+                .is_some_and(|part| [MODEL, VARIABLE, COMMAND].contains(&part))
     }) && !keys().any(|row| {
         row.path()
             .split('.')

@@ -10,8 +10,9 @@ use toml_edit::{Array, Item};
 
 use super::kind::Rejected;
 use crate::api_key::ApiKey;
+use crate::commands::{CommandPreset, CommandProfile};
 use crate::providers::ProviderId;
-use crate::settings::{EnvMode, EnvSourceKind};
+use crate::settings::{ApproveMode, EnvMode, EnvSourceKind};
 
 /// A value as it stands in the file, before its key has looked at it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,7 +135,24 @@ macro_rules! from_name {
     };
 }
 
-from_name!(Effort, ProviderId, SandboxMode, EnvMode, EnvSourceKind);
+from_name!(
+    Effort,
+    ProviderId,
+    SandboxMode,
+    EnvMode,
+    EnvSourceKind,
+    ApproveMode,
+    CommandProfile
+);
+
+impl FromValue for Vec<CommandPreset> {
+    fn from_value(value: Value) -> Option<Self> {
+        Vec::<String>::from_value(value)?
+            .iter()
+            .map(|name| name.parse().ok())
+            .collect()
+    }
+}
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: Value) -> Option<Self> {

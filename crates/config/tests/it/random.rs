@@ -12,6 +12,7 @@ fn path_of(row: &KeyDoc) -> String {
         .replace("<model>", "\"a.b:c\"")
         .replace("<NAME>", "TOKEN")
         .replace("<channel>", "discord")
+        .replace("<command>", "git")
 }
 
 fn settable() -> Vec<&'static KeyDoc> {

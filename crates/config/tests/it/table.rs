@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
-    Agent, ChannelConfig, Channels, Config, EnvConfig, EnvSource, ModelOverride, Personalization,
-    ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
+    Agent, ApproveMode, ChannelConfig, Channels, CommandEntry, CommandProfile, CommandsConfig,
+    Config, EnvConfig, EnvSource, ModelOverride, Personalization, ProviderId, ProviderSettings,
+    RouteSetting, Routing, SandboxConfig, env,
 };
 use pretty_assertions::{assert_eq, assert_ne};
 
@@ -17,7 +18,9 @@ fn example(row: &KeyDoc) -> (String, String) {
         .path()
         .replace("<model>", "some-model")
         .replace("<NAME>", "VARIABLE")
-        .replace("<channel>", "slack");
+        .replace("<channel>", "slack")
+        // A name that a section may change without naming a program.
+        .replace("<command>", "git");
     let value = if row.accepted().is_empty() || row.type_text() == "boolean" {
         row.example().to_owned()
     } else {
@@ -131,7 +134,9 @@ fn every_field_comes_from_a_key_of_the_table() {
         guest_persona,
         provider,
         daily_token_budget,
+        ask_when_tainted,
     } = agent;
+    assert!(ask_when_tainted);
     assert!(timezone.is_some() && provider.is_some() && daily_token_budget.is_some());
     assert_ne!(
         (name, guest_persona, tool_search),
@@ -174,7 +179,27 @@ fn every_field_comes_from_a_key_of_the_table() {
         allowed_roots,
         blocked_roots,
         env,
+        approve,
+        commands,
     } = sandbox;
+    assert_ne!(approve, ApproveMode::default());
+    let CommandsConfig {
+        profile,
+        presets,
+        by_name,
+    } = commands;
+    assert!(profile != CommandProfile::default() && !presets.is_empty());
+    let CommandEntry {
+        command,
+        args,
+        pass_env,
+        timeout_ms,
+        description,
+        enabled,
+        allow_push,
+    } = &by_name["git"];
+    assert!(command.is_some() && args.is_some() && pass_env.is_some() && timeout_ms.is_some());
+    assert!(description.is_some() && enabled.is_some() && allow_push.is_some());
     assert_ne!(
         (mode, workspace_root),
         (before.sandbox.mode, before.sandbox.workspace_root)
