@@ -8,6 +8,7 @@
 mod beneath;
 mod denial;
 mod env;
+mod foresee;
 mod guarded;
 pub mod hardline;
 mod jail;
