@@ -7,6 +7,7 @@ use std::time::Duration;
 use fermix_agent::{
     Agent, AgentParts, AgentSettings, ReportOnly, TurnEvent, TurnReport, TurnRequest,
 };
+use fermix_approvals::commands::CallApprovals;
 use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{FrameId, OutsideSources, Ports, Registry, TurnScope};
 use fermix_channels::{LocalPeer, admit_local};
@@ -65,6 +66,11 @@ impl Engine {
     /// Everything that can be called.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.assembled.registry
+    }
+
+    /// Decides which calls the owner is asked about, and takes the answers.
+    pub fn approvals(&self) -> &Arc<CallApprovals> {
+        &self.assembled.approvals
     }
 
     /// Which models workers and jobs run on, as last saved by a tool.
