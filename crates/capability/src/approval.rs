@@ -76,4 +76,10 @@ impl fmt::Debug for ApprovalPrompt {
 pub trait ApprovalPort: Send + Sync + fmt::Debug {
     /// Shows the prompt. The error says why nobody can have seen it.
     async fn show(&self, prompt: &ApprovalPrompt) -> Result<(), String>;
+
+    /// Whether nobody but the owner reads and writes where prompts are shown. What is not known to be
+    /// private is shared.
+    fn is_private(&self) -> bool {
+        false
+    }
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::call::CallContext;
 use crate::caller::Caller;
 use crate::gate::Gate;
+use crate::guard::CommandPreview;
 use crate::metadata::Metadata;
 use crate::schema::{PreparedSchema, SchemaError};
 
@@ -25,6 +26,7 @@ pub type Arguments = Map<String, Value>;
 
 type Handler = Arc<dyn Fn(Arguments, CallContext) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 type AdvertiseHook = Arc<dyn Fn(&Caller) -> bool + Send + Sync>;
+type CommandHook = Arc<dyn Fn(&Arguments) -> CommandPreview + Send + Sync>;
 type ParametersHook = Arc<dyn Fn(&Caller) -> Option<Value> + Send + Sync>;
 
 /// Whose data a capability gives back. Independent of what it does.
@@ -70,6 +72,7 @@ pub struct Capability {
     pub(crate) gate: Gate,
     pub(crate) advertise_when: Option<AdvertiseHook>,
     pub(crate) dynamic_parameters: Option<ParametersHook>,
+    pub(crate) command: Option<CommandHook>,
     pub(crate) terminal: bool,
     pub(crate) deadline: Duration,
     pub(crate) parallel: bool,
@@ -163,6 +166,18 @@ impl Capability {
     /// The extra condition on the run that calls it.
     pub fn gate(&self) -> Gate {
         self.gate
+    }
+
+    /// The command that a call with `arguments` would run, when the capability is one that runs
+    /// commands it can show.
+    pub fn command(&self, arguments: &Arguments) -> Option<CommandPreview> {
+        self.command.as_ref().map(|preview| preview(arguments))
+    }
+
+    /// Whether the access gate looks at every call: it acts in somebody's name, where a mistake
+    /// cannot be taken back.
+    pub fn is_access_sensitive(&self) -> bool {
+        self.metadata.is_access_sensitive()
     }
 
     /// Whether a lone successful call without text ends the turn.

@@ -1,11 +1,12 @@
 //! One pipeline for every call of every caller.
 //!
 //! [`Dispatcher::prepare`] decides, in this order: take the bridge apart, the run's list of names,
-//! the caller's view, the gate, the argument text, the schema. [`Dispatcher::run`] runs what is
-//! left of it. Whatever happens, a call has one answer and one trace row.
+//! the caller's view, the gate, the argument text, the schema. [`Dispatcher::run`] asks the
+//! [`CallGuard`] about what is left of it, and runs it. Whatever happens, a call has one answer and one trace row.
 
 mod decide;
 mod execute;
+mod guarded;
 mod record;
 mod render;
 mod signature;
@@ -17,6 +18,7 @@ use crate::bridge::{self, TOOL_CALL, Unwrapped};
 use crate::call::TurnScope;
 use crate::capability::{Arguments, Capability};
 use crate::gate::Gate;
+use crate::guard::CallGuard;
 use crate::untrusted::OutsideSource;
 use fermix_types::{Category, Enforcement, Image, ToolCall, TraceSink};
 
@@ -25,6 +27,7 @@ pub use record::outcome;
 pub use render::{INTERNAL_ERROR_TAG, MAX_OUTPUT_BYTES};
 
 use execute::Ended;
+use guarded::Leave;
 use record::{MAX_PREVIEW_BYTES, Record};
 
 /// How long a name in an answer may get, in bytes. Real names have at most 64.
@@ -129,6 +132,7 @@ pub struct CallOutcome {
 #[derive(Clone)]
 pub struct Dispatcher {
     trace: Arc<dyn TraceSink>,
+    guard: Option<Arc<dyn CallGuard>>,
 }
 
 impl std::fmt::Debug for Dispatcher {
@@ -140,7 +144,14 @@ impl std::fmt::Debug for Dispatcher {
 impl Dispatcher {
     /// Records to `trace`.
     pub fn new(trace: Arc<dyn TraceSink>) -> Self {
-        Self { trace }
+        Self { trace, guard: None }
+    }
+
+    /// Asks `guard` about every call before it runs.
+    #[must_use]
+    pub fn with_guard(mut self, guard: Arc<dyn CallGuard>) -> Self {
+        self.guard = Some(guard);
+        self
     }
 
     /// Decides what becomes of `call`. Runs nothing and records nothing; hand the answer to
@@ -178,7 +189,8 @@ impl Dispatcher {
     }
 
     /// Runs the tool, or gives the refusal that [`Dispatcher::prepare`] found. Never fails, never
-    /// panics, and returns at the latest one [`CLEANUP_GRACE`] after the deadline or a stop.
+    /// panics, and returns at the latest one [`CLEANUP_GRACE`] after the deadline or a stop. What a
+    /// guard waits for a person is not part of the deadline.
     pub async fn run(&self, turn: &TurnScope, prepared: Prepared) -> CallOutcome {
         let started = Instant::now();
         let Prepared {
@@ -208,6 +220,12 @@ impl Dispatcher {
                 };
                 return self.finish(turn, call, answer, started.elapsed());
             }
+        };
+        let access = match guarded::leave(self.guard.as_deref(), turn, &capability, &arguments)
+            .await
+        {
+            Leave::Given(access) => access,
+            Leave::Refused(answer) => return self.finish(turn, call, *answer, started.elapsed()),
         };
         let was_stopped = turn.cancel.is_cancelled();
         let ended = execute::execute(
@@ -243,6 +261,7 @@ impl Dispatcher {
                 )
             },
         };
+        let answer = Answer { access, ..answer };
         self.finish(turn, call, answer, started.elapsed())
     }
 
@@ -288,6 +307,7 @@ impl Dispatcher {
             gate: answer.gate,
             error: (!succeeded).then_some(answer.error.as_deref().unwrap_or(&answer.text)),
             failure: answer.failure,
+            access: answer.access,
             enforcement: answer.enforcement,
             duration,
             outside: &call.outside,
@@ -345,6 +365,8 @@ struct Answer {
     /// The tag of the failure the tool reported.
     failure: Option<&'static str>,
     gate: Option<Gate>,
+    /// By whose leave it ran, or how a guard came to its refusal.
+    access: Option<&'static str>,
     enforcement: Option<Enforcement>,
     ran: bool,
     external: bool,
@@ -368,6 +390,7 @@ impl Answer {
             error: None,
             failure: None,
             gate: None,
+            access: None,
             enforcement: None,
             ran: true,
             external: false,

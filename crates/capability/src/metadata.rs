@@ -55,6 +55,14 @@ impl Metadata {
         self.tags.get(key).and_then(Value::as_str)
     }
 
+    /// Whether the access gate looks at every call. Any value but `false` says so: a tag that was
+    /// misspelled must not open the gate.
+    pub fn is_access_sensitive(&self) -> bool {
+        self.tags
+            .get("access_sensitive?")
+            .is_some_and(|value| *value != Value::Bool(false))
+    }
+
     /// Whether a plugin put the capability into the registry.
     pub fn is_plugin_owned(&self) -> bool {
         self.tags.get("plugin_owned?") == Some(&Value::Bool(true))

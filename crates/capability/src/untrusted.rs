@@ -236,6 +236,11 @@ impl OutsideSources {
         !read.complete || !read.sources.is_empty()
     }
 
+    /// Whether something was, or may have been, read that [`OutsideSources::snapshot`] does not name.
+    pub fn is_incomplete(&self) -> bool {
+        !self.read().complete
+    }
+
     fn read(&self) -> MutexGuard<'_, Read> {
         // Every change is a single insertion, so a panicking holder leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

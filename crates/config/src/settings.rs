@@ -48,6 +48,8 @@ pub struct Agent {
     pub provider: Option<ProviderId>,
     /// Tokens a day over all conversations; `None` = no limit.
     pub daily_token_budget: Option<u64>,
+    /// Whether a turn that has read outside content asks before it acts.
+    pub ask_when_tainted: bool,
 }
 
 /// What the agent knows of its owner from setup.
@@ -89,10 +91,41 @@ pub struct SandboxConfig {
     pub blocked_roots: Vec<PathBuf>,
     /// `[sandbox.env]`.
     pub env: EnvConfig,
+    /// Which commands the owner is asked about.
+    pub approve: ApproveMode,
     /// `[sandbox.commands]`.
     pub commands: CommandsConfig,
     /// `[sandbox.confine]`.
     pub confine: ConfineConfig,
+}
+
+/// `[sandbox] approve`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApproveMode {
+    /// None.
+    #[default]
+    Never,
+    /// Every command that is not known to be harmless.
+    Risky,
+    /// Every command.
+    Always,
+}
+
+impl ApproveMode {
+    pub(crate) const NAMES: &'static [&'static str] = &["never", "risky", "always"];
+}
+
+impl FromStr for ApproveMode {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        match text {
+            "never" => Ok(Self::Never),
+            "risky" => Ok(Self::Risky),
+            "always" => Ok(Self::Always),
+            _ => Err(unknown("approval mode", text, Self::NAMES)),
+        }
+    }
 }
 
 /// Which variables a command sees besides the base ones.
@@ -255,6 +288,7 @@ impl Config {
                 guest_persona: false,
                 provider: None,
                 daily_token_budget: None,
+                ask_when_tainted: false,
             },
             personalization: Personalization::default(),
             providers: ProviderBlocks::default(),
@@ -268,6 +302,7 @@ impl Config {
                 read_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvConfig::default(),
+                approve: ApproveMode::default(),
                 commands: CommandsConfig::default(),
                 confine: ConfineConfig::default(),
             },

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fermix_approvals::Confirmations;
+use fermix_approvals::commands::{ApprovalRules, ApprovedCommands, CallApprovals};
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{Catalog, Deferral, RegistrationError, Registry};
 use fermix_config::{
@@ -94,6 +96,7 @@ pub(crate) struct Assembled {
     pub(crate) sandbox: Sandbox,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) approvals: Arc<CallApprovals>,
     pub(crate) providers: Arc<LazyProviders>,
     pub(crate) routing: Arc<Mutex<Routing>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -145,11 +148,25 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
             trace: Arc::clone(&trace),
         },
     )?;
-    let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&trace)));
+    let commands =
+        fermix_tools::register_commands(&registry, &sandbox, &parts.config.sandbox.commands)?;
+    for warning in &commands.warnings {
+        tracing::warn!("{warning}");
+    }
+    let approvals = Arc::new(CallApprovals::new(
+        sandbox.clone(),
+        ApprovalRules::of(&parts.config),
+        ApprovedCommands::in_home(parts.home.root()),
+        Arc::new(Confirmations::default()),
+        Arc::clone(&clock),
+    ));
+    let guard = Arc::clone(&approvals);
+    let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&trace)).with_guard(guard));
     Ok(Assembled {
         sandbox,
         registry,
         dispatcher,
+        approvals,
         providers,
         routing,
         clock,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use fermix_agent::{Agent, AgentParts, AgentSettings, TurnEvent, TurnReport};
+use fermix_approvals::commands::CallApprovals;
 use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{ApprovalPort, Deferral, FrameId, OutsideSources, Registry, TurnScope};
 use fermix_channels::LocalPeer;
@@ -146,6 +147,11 @@ impl Engine {
     /// The most tokens a day.
     pub(crate) fn daily_token_budget(&self) -> Option<u64> {
         AgentSettings::from_config(&self.parts().config, &self.parts().home).daily_token_budget
+    }
+
+    /// Decides which calls the owner is asked about, and takes the answers.
+    pub fn approvals(&self) -> &Arc<CallApprovals> {
+        &self.assembled.approvals
     }
 
     /// Which models workers and jobs run on, as last saved by a tool.

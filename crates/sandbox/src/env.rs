@@ -213,7 +213,7 @@ impl Inner {
     }
 
     /// The variables every child gets.
-    fn base(&self) -> BTreeMap<OsString, OsString> {
+    pub(crate) fn base(&self) -> BTreeMap<OsString, OsString> {
         let mut vars: BTreeMap<OsString, OsString> = self
             .surroundings
             .environment

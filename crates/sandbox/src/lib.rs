@@ -9,6 +9,7 @@ mod beneath;
 mod confine;
 mod denial;
 mod env;
+mod foresee;
 mod guarded;
 pub mod hardline;
 mod jail;

@@ -21,6 +21,7 @@ use crate::config::model_routing_config::{self, RoutingAccess};
 use crate::document::DocumentReader;
 
 pub use file::document;
+pub use system::command_preset::{RegisteredCommands, register_commands};
 
 /// What the tools need from the rest of the program.
 pub struct ToolDeps {

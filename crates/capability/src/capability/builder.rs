@@ -10,12 +10,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    AdvertiseHook, Arguments, Audience, Capability, DEFAULT_DEADLINE, Handler, ParametersHook,
-    RegistrationError,
+    AdvertiseHook, Arguments, Audience, Capability, CommandHook, DEFAULT_DEADLINE, Handler,
+    ParametersHook, RegistrationError,
 };
 use crate::call::CallContext;
 use crate::caller::Caller;
 use crate::gate::Gate;
+use crate::guard::CommandPreview;
 use crate::metadata::{Example, FailureMode, Metadata};
 use crate::schema::{PreparedSchema, lean};
 
@@ -32,6 +33,7 @@ pub struct Builder {
     gate: Gate,
     advertise_when: Option<AdvertiseHook>,
     dynamic_parameters: Option<ParametersHook>,
+    command: Option<CommandHook>,
     terminal: bool,
     deadline: Duration,
     parallel: Option<bool>,
@@ -57,6 +59,7 @@ impl Builder {
             gate: Gate::Open,
             advertise_when: None,
             dynamic_parameters: None,
+            command: None,
             terminal: false,
             deadline: DEFAULT_DEADLINE,
             parallel: None,
@@ -149,6 +152,17 @@ impl Builder {
         hook: impl Fn(&Caller) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         self.dynamic_parameters = Some(Arc::new(hook));
+        self
+    }
+
+    /// The command that a call would run, so that the owner can be shown it. A capability that runs
+    /// programs and cannot show them is asked about by its arguments.
+    #[must_use]
+    pub fn runs_command(
+        mut self,
+        hook: impl Fn(&Arguments) -> CommandPreview + Send + Sync + 'static,
+    ) -> Self {
+        self.command = Some(Arc::new(hook));
         self
     }
 
@@ -261,6 +275,7 @@ impl Builder {
             gate: self.gate,
             advertise_when: self.advertise_when,
             dynamic_parameters: self.dynamic_parameters,
+            command: self.command,
             terminal: self.terminal,
             deadline: self.deadline,
             parallel,

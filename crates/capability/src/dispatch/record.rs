@@ -38,6 +38,8 @@ pub mod outcome {
     pub const INVALID_JSON: &str = "invalid_json";
     /// The arguments do not fit the schema.
     pub const INVALID_ARGUMENTS: &str = "invalid_arguments";
+    /// The guard failed, so nobody knows what it would have said.
+    pub const GUARD_FAILED: &str = "guard_failed";
     /// A `tool_call` that names nothing callable.
     pub const MALFORMED_BRIDGE: &str = "malformed_bridge";
 }
@@ -51,6 +53,8 @@ pub(super) struct Record<'a> {
     pub(super) outcome: &'static str,
     /// The gate that refused.
     pub(super) gate: Option<Gate>,
+    /// By whose leave it ran, or how a guard came to its refusal.
+    pub(super) access: Option<&'static str>,
     pub(super) error: Option<&'a str>,
     /// The tag of the failure the tool itself reported.
     pub(super) failure: Option<&'static str>,
@@ -78,6 +82,9 @@ impl Record<'_> {
         put("arguments", self.arguments.into());
         if let Some(gate) = self.gate {
             put("gate", gate.as_str().into());
+        }
+        if let Some(access) = self.access {
+            put("access", access.into());
         }
         if let Some(error) = self.error {
             put(

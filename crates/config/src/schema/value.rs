@@ -13,7 +13,7 @@ use crate::api_key::ApiKey;
 use crate::commands::CommandProfile;
 use crate::confine::{ConfineMode, NetworkAccess, SshAccess};
 use crate::providers::ProviderId;
-use crate::settings::{EnvMode, EnvSourceKind};
+use crate::settings::{ApproveMode, EnvMode, EnvSourceKind};
 
 /// A value as it stands in the file, before its key has looked at it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -143,6 +143,7 @@ from_name!(
     EnvMode,
     EnvSourceKind,
     CommandProfile,
+    ApproveMode,
     ConfineMode,
     NetworkAccess,
     SshAccess

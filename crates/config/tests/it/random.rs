@@ -13,6 +13,7 @@ fn path_of(row: &KeyDoc) -> String {
         .replace("<NAME>", "TOKEN")
         .replace("<command>", "git")
         .replace("<channel>", "discord")
+        .replace("<command>", "git")
 }
 
 fn settable() -> Vec<&'static KeyDoc> {

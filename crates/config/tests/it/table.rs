@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use fermix_config::commands::{CommandEntry, CommandsConfig};
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
-    Agent, ChannelConfig, Channels, Config, ConfineConfig, EnvConfig, EnvSource, ModelOverride,
-    Personalization, ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
+    Agent, ApproveMode, ChannelConfig, Channels, Config, ConfineConfig, EnvConfig, EnvSource,
+    ModelOverride, Personalization, ProviderId, ProviderSettings, RouteSetting, Routing,
+    SandboxConfig, env,
 };
 use pretty_assertions::{assert_eq, assert_ne};
 
@@ -139,6 +140,7 @@ fn every_field_comes_from_a_key_of_the_table() {
         guest_persona,
         provider,
         daily_token_budget,
+        ask_when_tainted,
     } = agent;
     assert!(timezone.is_some() && provider.is_some() && daily_token_budget.is_some());
     assert_ne!(
@@ -183,6 +185,7 @@ fn every_field_comes_from_a_key_of_the_table() {
         read_roots,
         blocked_roots,
         env,
+        approve,
         commands,
         confine,
     } = sandbox;
@@ -196,6 +199,8 @@ fn every_field_comes_from_a_key_of_the_table() {
         max_memory_mb,
         allow_nested,
     } = confine;
+    assert!(ask_when_tainted);
+    assert_ne!(approve, ApproveMode::default());
     let plain = ConfineConfig::default();
     assert_ne!(
         (confine_mode, network, ssh),

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fermix_capability::{Audience, CallContext, Capability, RegistrationError};
+use fermix_capability::{
+    Arguments, Audience, CallContext, Capability, CommandPreview, CommandText, RegistrationError,
+};
 use fermix_sandbox::{
     ChildEnv, CommandOutcome, CommandSpec, Ending, RunError, Sandbox, Scope, WorkingDir,
 };
@@ -17,7 +19,7 @@ use fermix_types::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::blocking::blocking;
 use crate::scope::sandbox_scope;
@@ -29,11 +31,11 @@ const DEFAULT_TIMEOUT_MS: i64 = 30_000;
 const MAX_TIMEOUT_MS: i64 = 600_000;
 /// What a call may take beyond its command's time: environment helpers before it, and the end of
 /// its process tree after it.
-const GRACE: Duration = Duration::from_secs(30);
+pub(super) const GRACE: Duration = Duration::from_secs(30);
 /// Room for the runner's own words about what it left out, in bytes.
 const MARKER_ROOM: usize = 256;
 /// Room for everything in the answer that is not the command's output, in bytes.
-const ANSWER_RESERVE: usize = 8 * 1024;
+pub(super) const ANSWER_RESERVE: usize = 8 * 1024;
 
 /// Run a command with `sh -c`; stdout and stderr come back merged. Prefer a tool made for the job,
 /// and never scrape JavaScript pages with curl.
@@ -110,10 +112,26 @@ pub fn capability(
         "The process that watched the command was killed; what the command did is unknown.",
     )
     .failure("stopped", "fermix is shutting down; nothing ran.")
+    .runs_command(preview)
     .deadline(Duration::from_millis(MAX_TIMEOUT_MS.unsigned_abs()) + GRACE)
     .handler(move |args: Args, context| {
         run(sandbox.clone(), Arc::clone(&trace), args, context)
     })
+}
+
+/// What the owner is shown before a call runs.
+fn preview(arguments: &Arguments) -> CommandPreview {
+    let text = |key| {
+        arguments
+            .get(key)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    CommandPreview {
+        command: CommandText::Script(text("command").unwrap_or_default()),
+        working_dir: text("working_dir"),
+        required_env: Vec::new(),
+    }
 }
 
 async fn run(
@@ -217,7 +235,7 @@ fn without_middle(text: String, cap: usize) -> (String, bool) {
     (kept, true)
 }
 
-fn answer(outcome: CommandOutcome, timeout_ms: u64, output_cap: usize) -> ToolResult {
+pub(super) fn answer(outcome: CommandOutcome, timeout_ms: u64, output_cap: usize) -> ToolResult {
     // What is no text takes three bytes for each, and the dispatcher would cut off the end.
     let (text, has_grown) = without_middle(to_valid_utf8(outcome.stdout), output_cap);
     let mut notes = Vec::new();
@@ -279,13 +297,13 @@ fn answer(outcome: CommandOutcome, timeout_ms: u64, output_cap: usize) -> ToolRe
     }
 }
 
-fn not_run(error: &RunError) -> ToolError {
+pub(super) fn not_run(error: &RunError) -> ToolError {
     ToolError::new(error.tag(), error.to_string())
 }
 
 /// The answer behind the lines that name variables without a value: they come first, on success
 /// and on failure, because the output that follows may be wrong because of them.
-fn opened_with(lines: Vec<String>, answer: ToolResult) -> ToolResult {
+pub(super) fn opened_with(lines: Vec<String>, answer: ToolResult) -> ToolResult {
     if lines.is_empty() {
         return answer;
     }

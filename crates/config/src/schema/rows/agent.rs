@@ -44,6 +44,13 @@ pub(super) static ROWS: &[KeyDoc] = &[
         |c, _, v| put(&mut c.agent.daily_token_budget, v),
     ),
     row(
+        "fermix_core.agent.ask_when_tainted",
+        Kind::Flag,
+        "false",
+        "A turn that has read text from outside (web pages, plugins, MCP servers) asks the owner before it runs code, writes a file that something runs later, or sends data out, web requests included. Where nobody can be asked, such a call is refused. Scheduled runs refuse it in any case, unless the job's own `allowed_tools` names the tool.",
+        |c, _, v| put(&mut c.agent.ask_when_tainted, v),
+    ),
+    row(
         "fermix_core.personalization.user_name",
         Kind::Line { max: 100 },
         UNSET,

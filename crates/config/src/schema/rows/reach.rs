@@ -5,7 +5,7 @@ use fermix_types::SandboxMode;
 use super::super::kind::Kind;
 use super::super::{KeyDoc, put};
 use super::{UNSET, choice, first, row};
-use crate::settings::{ChannelConfig, Config, EnvMode, EnvSource, EnvSourceKind};
+use crate::settings::{ApproveMode, ChannelConfig, Config, EnvMode, EnvSource, EnvSourceKind};
 
 const MODES: Kind = Kind::Choice {
     accepted: &[
@@ -81,6 +81,13 @@ pub(super) static ROWS: &[KeyDoc] = &[
         "[]",
         "Folders the tools may never use; wins over everything else.",
         |c, _, v| put(&mut c.sandbox.blocked_roots, v),
+    ),
+    row(
+        "sandbox.approve",
+        choice(ApproveMode::NAMES),
+        "\"never\"",
+        "Which commands the owner is asked about before they run. `risky`: those that are not known to be harmless. Where nobody can be asked, such a command is refused.",
+        |c, _, v| put(&mut c.sandbox.approve, v),
     ),
     row(
         "sandbox.env.mode",
