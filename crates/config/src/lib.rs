@@ -34,6 +34,6 @@ pub use providers::{ProviderBlocks, ProviderId, ProviderSettings};
 pub use routing::{RouteSetting, Routing, RoutingError, validate_routing};
 pub use schema::SettingValue;
 pub use settings::{
-    Agent, ChannelConfig, Channels, Config, EnvConfig, EnvLookup, EnvMode, EnvSource,
+    Agent, ChannelConfig, Channels, Compaction, Config, EnvConfig, EnvLookup, EnvMode, EnvSource,
     EnvSourceKind, ModelOverride, Personalization, SandboxConfig,
 };

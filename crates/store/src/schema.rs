@@ -5,7 +5,10 @@ use rusqlite_migration::{M, Migrations};
 /// Marks the file as ours, at byte 68 of its header: "Ferm" in ASCII.
 pub(crate) const APPLICATION_ID: i64 = 0x4665_726d;
 
-const STEPS: &[M<'static>] = &[M::up(include_str!("migrations/0001_conversations.sql"))];
+const STEPS: &[M<'static>] = &[
+    M::up(include_str!("migrations/0001_conversations.sql")),
+    M::up(include_str!("migrations/0002_checkpoints.sql")),
+];
 
 /// Every migration this binary knows, with how many there are.
 pub(crate) fn migrations() -> (Migrations<'static>, usize) {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
-    Agent, ChannelConfig, Channels, Config, EnvConfig, EnvSource, ModelOverride, Personalization,
-    ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
+    Agent, ChannelConfig, Channels, Compaction, Config, EnvConfig, EnvSource, ModelOverride,
+    Personalization, ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
 };
 use pretty_assertions::{assert_eq, assert_ne};
 
@@ -117,6 +117,7 @@ fn every_field_comes_from_a_key_of_the_table() {
     let Config {
         timezone,
         agent,
+        compaction,
         personalization,
         providers,
         routing,
@@ -141,6 +142,13 @@ fn every_field_comes_from_a_key_of_the_table() {
             before.tool_search
         )
     );
+    let Compaction {
+        enabled,
+        threshold,
+        reasoning_effort,
+    } = compaction;
+    assert!(!enabled && threshold != before.compaction.threshold);
+    assert_ne!(reasoning_effort, before.compaction.reasoning_effort);
     let Personalization {
         user_name,
         timezone,

@@ -85,6 +85,7 @@ async fn a_conversation_is_replayed_as_it_was_also_after_a_restart() {
             provider: Some("anthropic".to_owned()),
             model: Some("a-model".to_owned()),
             tokens: TokenCounts::default(),
+            peak_tokens: Some(70),
         };
         log.append_assistant(
             &key,
