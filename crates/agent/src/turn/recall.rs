@@ -182,7 +182,7 @@ mod tests {
             .lines()
             .map(|line| line.split_once(": ").unwrap().1)
             .collect();
-        assert!(wide.starts_with(&whole) && whole.len() > 15_000);
+        assert!(wide.starts_with(&whole) && whole.len() > 13_000);
         assert!(
             page(&wide, &args(None, Some(10), None))
                 .text
