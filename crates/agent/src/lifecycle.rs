@@ -16,7 +16,8 @@ use fermix_capability::{FrameId, OutsideSources, PromptOrigin, Registry, TurnSco
 use fermix_config::Compaction;
 use fermix_providers::{Calls, ChatRequest, ErrorKind, ProviderError, Providers, SystemPart};
 use fermix_store::{
-    Appended, ConversationLog, HistoryLimits, MessageId, NewUserMessage, Replay, Role, TurnRecord,
+    Appended, ConversationLog, HistoryLimits, LogError, MessageId, NewUserMessage, Replay, Role,
+    StoredMessage, TurnRecord,
 };
 use fermix_types::{Clock, ConversationKey, Image, Message, TraceIds, TraceSink, Trust};
 use futures_util::FutureExt as _;
@@ -325,14 +326,23 @@ impl Lifecycle {
             at: self.clock.now(),
             ..TurnRecord::default()
         };
-        self.conversations
+        let marked = self
+            .conversations
             .append_unfinished_marker(turn.key, last.id, record)
-            .await
-            .map_err(TurnFailure::of_log)?;
-        self.conversations
+            .await;
+        match marked {
+            Ok(_) => {}
+            // Only damaged rows have an end that is not found from the conversation.
+            Err(LogError::AlreadyAnswered(_) | LogError::NoSuchRequest(_)) => {}
+            Err(error) => return Err(TurnFailure::of_log(error)),
+        }
+        let mut stored = self
+            .conversations
             .replay(turn.key, limits)
             .await
-            .map_err(TurnFailure::of_log)
+            .map_err(TurnFailure::of_log)?;
+        without_open_requests(&mut stored);
+        Ok(stored)
     }
 
     /// The conversation so far, compacted first when the turn before says that it is too long. That
@@ -388,13 +398,7 @@ impl Lifecycle {
             .await
             .map_err(TurnFailure::of_log)?;
         // The turn's own request stands at the end, and is shown as the one that is asked.
-        while shorter
-            .messages
-            .last()
-            .is_some_and(|last| last.role == Role::User)
-        {
-            shorter.messages.pop();
-        }
+        without_open_requests(&mut shorter);
         let is_shorter = history::bytes(&shorter) < history::bytes(refused);
         Ok(is_shorter.then_some(shorter))
     }
@@ -466,6 +470,15 @@ impl Lifecycle {
             Ok(Err(error)) => Err(TurnFailure::Crashed(error.to_string())),
             Err(_) => Err(TurnFailure::NotReady),
         }
+    }
+}
+
+/// Takes away the requests at the end that have no answer: shown before the one that is asked, they
+/// would be taken up with it.
+fn without_open_requests(stored: &mut Replay) {
+    let is_open = |last: &StoredMessage| last.role == Role::User;
+    while stored.messages.last().is_some_and(is_open) {
+        stored.messages.pop();
     }
 }
 

@@ -136,7 +136,12 @@ impl TurnLoop<'_> {
         let route = routes
             .get(index)
             .expect("the provider answers with the index of one of the routes it was given");
-        context.measured(&response.usage, &request, self.bytes_per_token(route));
+        context.measured(
+            route,
+            &response.usage,
+            &request,
+            self.bytes_per_token(route),
+        );
         loop {
             let truncated = response.truncated;
             let message = with_unique_ids(response.message, &mut call_ids);
@@ -330,7 +335,7 @@ impl TurnLoop<'_> {
             match outcome {
                 Ok(response) => {
                     self.after_call(route, request, &response, progress);
-                    context.measured(&response.usage, request, self.bytes_per_token(route));
+                    context.measured(route, &response.usage, request, self.bytes_per_token(route));
                     return Ok(response);
                 }
                 Err(error) if events.seen && error.kind == ErrorKind::ContextLength => {

@@ -70,10 +70,18 @@ impl Context {
         }
     }
 
-    /// Takes in what a provider said about the request it answered.
-    pub(super) fn measured(&mut self, usage: &Usage, request: &ChatRequest, bytes_per_token: f64) {
+    /// Takes in what a provider said about the request it answered. A prompt of several windows
+    /// cannot have been answered, so a report of one is none.
+    pub(super) fn measured(
+        &mut self,
+        route: &Route,
+        usage: &Usage,
+        request: &ChatRequest,
+        bytes_per_token: f64,
+    ) {
+        let most = route.context_window.saturating_mul(2);
         self.bytes = 0.0;
-        self.tokens = if usage.prompt_tokens > 0 {
+        self.tokens = if (1..=most).contains(&usage.prompt_tokens) {
             (usage.prompt_tokens + usage.completion_tokens) as f64
         } else {
             request_bytes(request) as f64 / bytes_per_token + usage.completion_tokens as f64

@@ -204,6 +204,7 @@ async fn a_record_that_cannot_be_written_never_holds_up_an_answer() {
         let report = world.ask(&long("full!")).await;
         assert_eq!(report.status, TurnStatus::Completed, "{turn}: {report:?}");
         assert_eq!(report.note, None);
+        compactions(&world, turn + 2).await;
     }
     assert!(attempts.load(Ordering::SeqCst) >= 9);
     let rows = compactions(&world, 9).await;

@@ -2,13 +2,12 @@
 
 use fermix_agent::TurnStatus;
 use fermix_store::rusqlite::Connection;
-use fermix_testkit::FakeModel;
+use fermix_testkit::{Checks, FakeModel, Rule, Step};
 
 use crate::compacting::{long, talker};
 use crate::world::{Plan, World, here};
 
-/// Ways to damage a conversation of eight messages and one checkpoint, after which `MESSAGES` of the
-/// answers that are still whole must be replayed.
+/// Ways to damage a conversation of eight messages and one checkpoint.
 const DAMAGE: &[&str] = &[
     "UPDATE message SET text = ''",
     "UPDATE message SET text = ' ' || char(10) || char(0)",
@@ -23,10 +22,10 @@ const DAMAGE: &[&str] = &[
     "UPDATE message SET kind = 'function_call' WHERE id IN (3, 6)",
     "UPDATE message SET kind = 'checkpoint_summary'",
     "UPDATE message SET role = 'user', reply_to = NULL",
-    "UPDATE message SET role = 'assistant', reply_to = id",
-    "UPDATE message SET role = 'assistant', reply_to = 1 WHERE id > 1",
-    "UPDATE message SET reply_to = 999 WHERE role = 'assistant'",
-    "UPDATE message SET reply_to = id + 1 WHERE role = 'assistant'",
+    "DROP INDEX message_by_request; UPDATE message SET role = 'assistant', reply_to = id",
+    "DROP INDEX message_by_request; UPDATE message SET role = 'assistant', reply_to = 1 WHERE id > 1",
+    "DROP INDEX message_by_request; UPDATE message SET reply_to = 999 WHERE role = 'assistant'",
+    "DROP INDEX message_by_request; UPDATE message SET reply_to = id + 1 WHERE role = 'assistant'",
     "UPDATE message SET guest = 7",
     "UPDATE message SET created_at = 9223372036854775807",
     "UPDATE message SET created_at = -9223372036854775808",
@@ -76,10 +75,12 @@ fn damage(world: &World, how: &str) {
 #[tokio::test]
 async fn whatever_became_of_the_rows_the_next_turn_is_answered() {
     for how in DAMAGE {
-        // The model checks every request: pairs, no blank text, valid bytes.
-        let model = FakeModel::start(talker(|_| {
-            fermix_testkit::Step::say("what was said before")
-        }));
+        // The model checks every request: pairs, no blank text, valid bytes. What was replayed
+        // before the damage cannot all be there after it.
+        let model = FakeModel::start_with(
+            talker(|_| Step::say("what was said before")),
+            Checks::all().without(Rule::StableHistory),
+        );
         let world = Plan::new(&model, vec![]).build();
         for topic in ["one 1", "two 2", "three", "four "] {
             world.ask(&long(topic)).await;
@@ -114,9 +115,10 @@ async fn a_record_that_stands_for_nothing_gives_the_messages_back() {
         "UPDATE message SET covers_through = 999 WHERE kind = 'checkpoint_summary'",
         "DELETE FROM message WHERE kind = 'checkpoint_summary'",
     ] {
-        let model = FakeModel::start(talker(|_| {
-            fermix_testkit::Step::say("what was said before")
-        }));
+        let model = FakeModel::start_with(
+            talker(|_| Step::say("what was said before")),
+            Checks::all().without(Rule::StableHistory),
+        );
         let world = Plan::new(&model, vec![]).build();
         for topic in ["one 1", "two 2", "three", "four "] {
             world.ask(&long(topic)).await;
