@@ -8,11 +8,14 @@ use arc_swap::ArcSwap;
 use fermix_capability::Registry;
 use fermix_capability::dispatch::Dispatcher;
 use fermix_providers::Providers;
-use fermix_store::ConversationLog;
+use fermix_store::{ConversationLog, LogError};
 use fermix_types::{Clock, ConversationKey, TraceSink};
 use futures_util::FutureExt as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use crate::calibration::Calibration;
+use crate::compaction::{CompactOutcome, Compactor, CompactorParts, Trigger};
 use crate::lifecycle::Lifecycle;
 use crate::mailbox::{Accepted, Incoming, LaneStatus, Mailbox, MailboxStatus, Pending, StopCounts};
 use crate::prompt::Prompts;
@@ -71,14 +74,29 @@ impl Agent {
     pub fn new(parts: AgentParts) -> Self {
         let settings = Arc::new(parts.settings);
         let mailbox = Arc::new(Mailbox::new(settings.coalesce));
+        let spending = Arc::new(Spending::new(
+            settings.daily_token_budget,
+            Arc::clone(&parts.conversations),
+        ));
+        let calibration = Arc::new(Calibration::default());
+        let providers = Arc::new(ArcSwap::new(parts.providers));
+        let compactor = Compactor::new(CompactorParts {
+            settings: settings.compaction,
+            providers: Arc::clone(&providers),
+            conversations: Arc::clone(&parts.conversations),
+            spending: Arc::clone(&spending),
+            calibration: Arc::clone(&calibration),
+            clock: Arc::clone(&parts.clock),
+            trace: Arc::clone(&parts.trace),
+        });
         let lifecycle = Lifecycle {
             registry: parts.registry,
             dispatcher: parts.dispatcher,
-            providers: ArcSwap::new(parts.providers),
-            spending: Spending::new(
-                settings.daily_token_budget,
-                Arc::clone(&parts.conversations),
-            ),
+            providers,
+            spending,
+            calibration,
+            compaction: settings.compaction,
+            compactor,
             conversations: parts.conversations,
             prompts: Arc::new(Prompts::new(Arc::clone(&settings))),
             max_iterations: settings.max_iterations,
@@ -182,6 +200,24 @@ impl Agent {
         counts
     }
 
+    /// Summarises the older part of a conversation now, whether or not it is long (`/compact`). What
+    /// runs in it meanwhile is not disturbed.
+    pub async fn compact(&self, conversation: &ConversationKey) -> CompactOutcome {
+        let never = CancellationToken::new();
+        let compactor = &self.0.lifecycle.compactor;
+        compactor.run(conversation, Trigger::Asked, &never).await
+    }
+
+    /// Begins a new session of a conversation (`/new`): nothing said before is shown to the model
+    /// again, and all of it stays stored. Says whether there was a conversation.
+    pub async fn new_session(&self, conversation: &ConversationKey) -> Result<bool, LogError> {
+        let lifecycle = &self.0.lifecycle;
+        lifecycle
+            .conversations
+            .reset(conversation, lifecycle.clock.now())
+            .await
+    }
+
     /// What runs and what waits.
     pub fn status(&self) -> MailboxStatus {
         self.0.mailbox.status()
@@ -195,6 +231,7 @@ impl Agent {
     /// Takes no further message, lets what runs and waits end for `grace`, then stops it.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.0.mailbox.close();
+        self.0.lifecycle.compactor.closing.cancel();
         let mut report = ShutdownReport::default();
         if tokio::time::timeout(grace, self.0.mailbox.idle())
             .await
@@ -218,8 +255,14 @@ impl Agent {
         let task = tokio::spawn(async move {
             while let Some((mut pending, cancel)) = inner.mailbox.next(&lane) {
                 let done = std::mem::take(&mut pending.done);
-                let report = inner.lifecycle.run(&lane, pending, cancel).await;
+                let (report, after) = inner.lifecycle.run(&lane, pending, cancel).await;
+                // Whoever waits for the answer does not wait for what follows it.
                 tell(done, &report);
+                if after.compacts
+                    && let Some(cancel) = inner.mailbox.settle(&lane)
+                {
+                    inner.lifecycle.tidy_up(&lane, &cancel).await;
+                }
             }
         });
         self.0.mailbox.lane_started(&key, task.abort_handle());

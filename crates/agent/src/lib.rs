@@ -4,6 +4,8 @@
 //! message, assemble the prompt, loop over model and tools, deliver, store the answer.
 
 mod agent;
+mod calibration;
+mod compaction;
 mod history;
 mod lifecycle;
 mod mailbox;
@@ -18,6 +20,7 @@ mod turn;
 mod work_note;
 
 pub use agent::{Agent, AgentParts, ShutdownReport};
+pub use compaction::CompactOutcome;
 pub use mailbox::{LaneStatus, MailboxStatus, StopCounts};
 pub use reply::{DeliveryError, ReplyPort, ReportOnly};
 pub use report::{

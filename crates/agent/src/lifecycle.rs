@@ -14,14 +14,20 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{FrameId, OutsideSources, PromptOrigin, Registry, TurnScope, View};
-use fermix_providers::{Calls, ChatRequest, ErrorKind, Providers, SystemPart};
-use fermix_store::{Appended, ConversationLog, MessageId, NewUserMessage, Role, TurnRecord};
+use fermix_config::Compaction;
+use fermix_providers::{Calls, ChatRequest, ErrorKind, ProviderError, Providers, SystemPart};
+use fermix_store::{
+    Appended, ConversationLog, HistoryLimits, LogError, MessageId, NewUserMessage, Replay, Role,
+    StoredMessage, TurnRecord,
+};
 use fermix_types::{Clock, ConversationKey, Image, Message, TraceIds, TraceSink, Trust};
 use futures_util::FutureExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::is_blank;
+use crate::calibration::Calibration;
+use crate::compaction::{self, CompactOutcome, Compactor, Trigger};
 use crate::history;
 use crate::mailbox::{Mailbox, Pending};
 use crate::prompt::{PromptFor, Prompts};
@@ -44,10 +50,13 @@ pub(crate) struct Lifecycle {
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     /// A turn keeps those it began with.
-    pub(crate) providers: ArcSwap<Providers>,
+    pub(crate) providers: Arc<ArcSwap<Providers>>,
     pub(crate) conversations: Arc<dyn ConversationLog>,
     pub(crate) prompts: Arc<Prompts>,
-    pub(crate) spending: Spending,
+    pub(crate) spending: Arc<Spending>,
+    pub(crate) calibration: Arc<Calibration>,
+    pub(crate) compaction: Compaction,
+    pub(crate) compactor: Compactor,
     pub(crate) max_iterations: u32,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) trace: Arc<dyn TraceSink>,
@@ -64,6 +73,15 @@ struct Standing {
     request: Option<MessageId>,
     progress: Progress,
     delivered: bool,
+    /// The history has nearly reached its hard bound.
+    is_near_bound: bool,
+}
+
+/// What is to be done in the lane once the turn's caller has been told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct After {
+    /// The conversation is to be compacted.
+    pub(crate) compacts: bool,
 }
 
 /// One turn.
@@ -108,7 +126,7 @@ impl Lifecycle {
         key: &ConversationKey,
         pending: Pending,
         stop: CancellationToken,
-    ) -> TurnReport {
+    ) -> (TurnReport, After) {
         let turn = Turn {
             key,
             pending,
@@ -124,12 +142,28 @@ impl Lifecycle {
             Err(panic) => Err(TurnFailure::Crashed(panic_words(&*panic))),
         };
         let conclusion = AssertUnwindSafe(self.conclude(&turn, &mut standing, end)).catch_unwind();
-        match conclusion.await {
+        let report = match conclusion.await {
             Ok(report) => report,
             Err(panic) => {
                 tracing::error!(conversation = %key, "ending a turn crashed: {}", panic_words(&*panic));
                 TurnReport::unstarted(&turn.pending.turn_id, TurnStatus::Crashed, String::new())
             }
+        };
+        let peak = Some(report.tokens.context).filter(|peak| *peak > 0);
+        let is_full = self.compactor.is_overfull(peak) || standing.is_near_bound;
+        let after = After {
+            compacts: report.status == TurnStatus::Completed
+                && is_full
+                && self.compactor.may_run(key),
+        };
+        (report, after)
+    }
+
+    /// Compacts the conversation of a turn that has ended. Nothing of it reaches the turn.
+    pub(crate) async fn tidy_up(&self, key: &ConversationKey, cancel: &CancellationToken) {
+        let work = self.compactor.run(key, Trigger::AfterTurn, cancel);
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            tracing::error!(conversation = %key, "compaction crashed: {}", panic_words(&*panic));
         }
     }
 
@@ -174,7 +208,10 @@ impl Lifecycle {
         let (window, model) = routes.first().map_or((0, String::new()), |lead| {
             (lead.context_window, lead.model.clone())
         });
-        let mut messages = self.replayed(turn, window).await?;
+        let history = self.compacted(turn, window).await?;
+        standing.progress.compaction_note =
+            history.is_checkpoint_news().then_some(compaction::NOTE);
+        standing.is_near_bound = history::is_near_bound(&history, self.limits(window));
         self.store_messages(turn, standing).await?;
         if standing.accepted.is_empty() {
             return Ok(End::Duplicate);
@@ -184,34 +221,48 @@ impl Lifecycle {
             .iter()
             .map(|text| history::said(text))
             .collect();
-        add_current(
-            &mut messages,
-            said.join("\n\n"),
-            turn.pending.images.clone(),
-        );
-        let request = ChatRequest {
-            system: self.prompt(turn, &view, &model).await?,
-            model,
-            messages,
-            tools: Arc::clone(view.definitions()),
-            calls: Calls::Allowed,
-            effort: None,
-            max_output_tokens: None,
-            temperature: Some(TEMPERATURE),
-            cache_key: cache_key(turn.key, turn.trust()),
+        let said = said.join("\n\n");
+        let request = |history: &Replay, system: Vec<SystemPart>, view: &View| {
+            let mut messages = history::messages(turn.key, history, turn.trust());
+            add_current(&mut messages, said.clone(), turn.pending.images.clone());
+            ChatRequest {
+                system,
+                model: model.clone(),
+                messages,
+                tools: Arc::clone(view.definitions()),
+                calls: Calls::Allowed,
+                effort: None,
+                max_output_tokens: None,
+                temperature: Some(TEMPERATURE),
+                cache_key: cache_key(turn.key, turn.trust()),
+            }
         };
-        let scope = self.scope(turn, view, ids);
-        let running = TurnLoop {
+        let system = self.prompt(turn, &view, &model).await?;
+        let mut running = TurnLoop {
             dispatcher: &self.dispatcher,
             providers: &providers,
             spending: &self.spending,
             turn_spending: &turn.spending,
             clock: &*self.clock,
-            scope: &scope,
+            trace: &*self.trace,
+            calibration: &self.calibration,
+            compaction: self.compaction,
+            scope: self.scope(turn, Arc::clone(&view), ids),
             events: &events,
             max_iterations: self.max_iterations,
         };
-        let text = match running.run(&routes, request, &mut standing.progress).await {
+        let first = request(&history, system.clone(), &view);
+        let mut end = running.run(&routes, first, &mut standing.progress).await;
+        if let Err(TurnFailure::Provider(error)) = &end
+            && is_refused_unread(error, &standing.progress)
+            && let Some(shorter) = self.shortened(turn, window, &history).await?
+        {
+            standing.progress.compaction_note =
+                shorter.is_checkpoint_news().then_some(compaction::NOTE);
+            let again = request(&shorter, system, &view);
+            end = running.run(&routes, again, &mut standing.progress).await;
+        }
+        let text = match end {
             // Some wires have an answer without words and some have no answer at all: the same
             // silence, unless there is more to tell of other routes.
             Err(TurnFailure::Provider(error))
@@ -252,32 +303,107 @@ impl Lifecycle {
         }
     }
 
+    fn limits(&self, window: u64) -> HistoryLimits {
+        history::limits(window, self.compaction.enabled)
+    }
+
     /// The conversation so far. A request that a crash left without an end is closed first.
-    async fn replayed(&self, turn: &Turn<'_>, window: u64) -> Result<Vec<Message>, TurnFailure> {
-        let limits = history::limits(window);
-        let mut stored = self
+    async fn replayed(
+        &self,
+        turn: &Turn<'_>,
+        limits: HistoryLimits,
+    ) -> Result<Replay, TurnFailure> {
+        let stored = self
             .conversations
-            .history(turn.key, limits)
+            .replay(turn.key, limits)
             .await
             .map_err(TurnFailure::of_log)?;
-        if let Some(last) = stored.last()
-            && last.role == Role::User
-        {
-            let record = TurnRecord {
-                at: self.clock.now(),
-                ..TurnRecord::default()
-            };
-            self.conversations
-                .append_unfinished_marker(turn.key, last.id, record)
-                .await
-                .map_err(TurnFailure::of_log)?;
-            stored = self
-                .conversations
-                .history(turn.key, limits)
-                .await
-                .map_err(TurnFailure::of_log)?;
+        let Some(last) = stored
+            .messages
+            .last()
+            .filter(|last| last.role == Role::User)
+        else {
+            return Ok(stored);
+        };
+        let record = TurnRecord {
+            at: self.clock.now(),
+            ..TurnRecord::default()
+        };
+        let marked = self
+            .conversations
+            .append_unfinished_marker(turn.key, last.id, record)
+            .await;
+        match marked {
+            Ok(_) => {}
+            // Only damaged rows have an end that is not found from the conversation.
+            Err(LogError::AlreadyAnswered(_) | LogError::NoSuchRequest(_)) => {}
+            Err(error) => return Err(TurnFailure::of_log(error)),
         }
-        Ok(history::messages(turn.key, &stored, turn.trust()))
+        let mut stored = self
+            .conversations
+            .replay(turn.key, limits)
+            .await
+            .map_err(TurnFailure::of_log)?;
+        without_open_requests(&mut stored);
+        Ok(stored)
+    }
+
+    /// The conversation so far, compacted first when the turn before says that it is too long. That
+    /// it could not be compacted stops no turn.
+    async fn compacted(&self, turn: &Turn<'_>, window: u64) -> Result<Replay, TurnFailure> {
+        let limits = self.limits(window);
+        let stored = self.replayed(turn, limits).await?;
+        if !self.compactor.is_due(turn.key, &stored) {
+            return Ok(stored);
+        }
+        let outcome = self
+            .compactor
+            .run(turn.key, Trigger::BeforeTurn, &turn.cancel)
+            .await;
+        match outcome {
+            CompactOutcome::Compacted { .. } => self.replayed(turn, limits).await,
+            CompactOutcome::Stopped if turn.cancel.is_cancelled() => Err(TurnFailure::Stopped),
+            _ => Ok(stored),
+        }
+    }
+
+    /// A shorter history in place of one that a provider refused: compacted, or else cut to half.
+    /// `None` when there is nothing to leave out.
+    async fn shortened(
+        &self,
+        turn: &Turn<'_>,
+        window: u64,
+        refused: &Replay,
+    ) -> Result<Option<Replay>, TurnFailure> {
+        if refused.messages.is_empty() && refused.checkpoint.is_none() {
+            return Ok(None);
+        }
+        let mut outcome = CompactOutcome::NothingToCompact;
+        if self.compactor.may_run(turn.key) {
+            outcome = self
+                .compactor
+                .run(turn.key, Trigger::Refused, &turn.cancel)
+                .await;
+        }
+        let limits = match outcome {
+            CompactOutcome::Compacted { .. } => self.limits(window),
+            CompactOutcome::Stopped if turn.cancel.is_cancelled() => {
+                return Err(TurnFailure::Stopped);
+            }
+            _ => HistoryLimits {
+                max_bytes: history::bytes(refused) / 2,
+                max_messages: refused.messages.len().max(1),
+            },
+        };
+        let mut shorter = self
+            .conversations
+            .replay(turn.key, limits)
+            .await
+            .map_err(TurnFailure::of_log)?;
+        // The turn's own request stands at the end, and is shown as the one that is asked.
+        without_open_requests(&mut shorter);
+        let is_shorter = history::bytes(&shorter) < history::bytes(refused);
+        Ok(is_shorter.then_some(shorter))
     }
 
     /// Stores the turn's messages, all but those that were accepted before.
@@ -348,6 +474,22 @@ impl Lifecycle {
             Err(_) => Err(TurnFailure::NotReady),
         }
     }
+}
+
+/// Takes away the requests at the end that have no answer: shown before the one that is asked, they
+/// would be taken up with it.
+fn without_open_requests(stored: &mut Replay) {
+    let is_open = |last: &StoredMessage| last.role == Role::User;
+    while stored.messages.last().is_some_and(is_open) {
+        stored.messages.pop();
+    }
+}
+
+/// Whether a provider refused the conversation for its length before anything came of it.
+fn is_refused_unread(error: &ProviderError, progress: &Progress) -> bool {
+    error.kind == ErrorKind::ContextLength
+        && error.details.partial_text.is_empty()
+        && progress.tool_calls == 0
 }
 
 /// Adds the turn's own message. After a request without an end it continues that one.

@@ -132,6 +132,8 @@ struct Active {
     turn_id: String,
     cancel: CancellationToken,
     committed: bool,
+    /// The turn is over; what runs is the tidying up after it.
+    settled: bool,
 }
 
 #[derive(Default)]
@@ -241,6 +243,7 @@ impl Mailbox {
             turn_id: pending.turn_id.clone(),
             cancel: cancel.clone(),
             committed: false,
+            settled: false,
         });
         state.pending -= pending.messages.len();
         Some((pending, cancel))
@@ -253,7 +256,9 @@ impl Mailbox {
             .lanes
             .get(key)
             .and_then(|lane| lane.active.as_ref())
-            .is_some_and(|active| active.turn_id == turn_id && !active.cancel.is_cancelled())
+            .is_some_and(|active| {
+                active.turn_id == turn_id && !active.settled && !active.cancel.is_cancelled()
+            })
     }
 
     /// Commits the turn: from here on a stop does not reach it. `false` when one came before.
@@ -269,6 +274,19 @@ impl Mailbox {
         true
     }
 
+    /// The turn is over and its caller has been told; what it leaves to be done in its lane runs
+    /// under the token that is given back. `None` when the mailbox is closed.
+    pub(crate) fn settle(&self, key: &ConversationKey) -> Option<CancellationToken> {
+        let mut state = self.state();
+        if state.closed {
+            return None;
+        }
+        let active = state.lanes.get_mut(key)?.active.as_mut()?;
+        active.settled = true;
+        active.cancel = CancellationToken::new();
+        Some(active.cancel.clone())
+    }
+
     /// Stops one conversation, or all. Gives back the turns that waited, for their callers to be
     /// told.
     pub(crate) fn stop(&self, only: Option<&ConversationKey>) -> (StopCounts, Vec<Pending>) {
@@ -280,6 +298,11 @@ impl Mailbox {
                 continue;
             }
             if let Some(active) = &lane.active
+                && active.settled
+            {
+                // No turn any more: nobody loses anything by it.
+                active.cancel.cancel();
+            } else if let Some(active) = &lane.active
                 && !active.committed
                 && !active.cancel.is_cancelled()
             {
@@ -326,9 +349,14 @@ impl Mailbox {
         self.state().lanes.contains_key(key)
     }
 
-    /// Takes no further message.
+    /// Takes no further message, and ends what tidies up after turns: the next turn sees to it.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
+        let mut state = self.state();
+        state.closed = true;
+        let lanes = state.lanes.values().filter_map(|lane| lane.active.as_ref());
+        for active in lanes.filter(|active| active.settled) {
+            active.cancel.cancel();
+        }
     }
 
     /// Ends every lane's task where it stands.

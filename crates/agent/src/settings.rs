@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use fermix_config::{Config, Home};
+use fermix_config::{Compaction, Config, Home};
 
 /// Provider calls in one turn before the model is asked for its closing answer.
 pub const MAX_ITERATIONS: u32 = 100;
 
 /// The agent's settings. Plain data; they hold for the agent's life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
     /// What the agent is called.
     pub name: String,
@@ -30,6 +30,8 @@ pub struct AgentSettings {
     pub memory: PathBuf,
     /// Provider calls in one turn, the closing answer aside.
     pub max_iterations: u32,
+    /// When and how the text a model is shown again is shortened.
+    pub compaction: Compaction,
 }
 
 impl AgentSettings {
@@ -50,6 +52,7 @@ impl AgentSettings {
             bootstrap: home.bootstrap(),
             memory: home.memory(),
             max_iterations: MAX_ITERATIONS,
+            compaction: config.compaction,
         }
     }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fermix_capability::{Caller, View};
+use fermix_providers::ProviderId;
 use fermix_types::{ConversationKey, Origin, TraceIds, TraceKind, TraceRow, TraceSink};
 use serde_json::json;
 
+use crate::compaction::CompactOutcome;
 use crate::report::TurnReport;
 use crate::turn::TurnFailure;
 
@@ -53,6 +55,69 @@ impl<'a> Traces<'a> {
             "kinds": kinds,
             "classes": classes,
         }));
+    }
+
+    /// One result was shortened by a model, or was to be.
+    pub(crate) fn digested(
+        &self,
+        tool: &str,
+        call_id: &str,
+        before: usize,
+        after: usize,
+        outcome: &str,
+    ) {
+        self.record(json!({
+            "event": "context_digest",
+            "agent": "context_digest",
+            "tool": tool,
+            "call_id": call_id,
+            "bytes_before": before,
+            "bytes_after": after,
+            "outcome": outcome,
+        }));
+    }
+
+    /// Results were left out because the conversation holds them elsewhere.
+    pub(crate) fn reduced(&self, duplicates: usize, superseded: usize, bytes: usize) {
+        self.record(json!({
+            "event": "context_reduction",
+            "agent": AGENT,
+            "duplicates": duplicates,
+            "superseded": superseded,
+            "bytes_saved": bytes,
+        }));
+    }
+
+    /// A call was refused for length.
+    pub(crate) fn recovery(&self, round: usize, is_smaller: bool) {
+        self.record(json!({
+            "event": "context_recovery",
+            "agent": AGENT,
+            "round": round,
+            "reissued": is_smaller,
+        }));
+    }
+
+    /// A conversation's older part was summarised, or was to be.
+    pub(crate) fn compacted(
+        &self,
+        key: &ConversationKey,
+        trigger: &str,
+        outcome: &CompactOutcome,
+        answered_by: Option<&(ProviderId, String)>,
+        elapsed: Duration,
+    ) {
+        let mut row = json!(outcome);
+        row["event"] = "compaction".into();
+        row["agent"] = "compaction".into();
+        row["conversation"] = key.to_string().into();
+        row["trigger"] = trigger.into();
+        row["provider"] = json!(answered_by.map(|(provider, _)| provider.as_str()));
+        row["model"] = json!(answered_by.map(|(_, model)| model));
+        row["duration_ms"] = u64::try_from(elapsed.as_millis())
+            .unwrap_or(u64::MAX)
+            .into();
+        self.record(row);
     }
 
     pub(crate) fn ended(

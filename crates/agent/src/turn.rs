@@ -3,9 +3,14 @@
 //! The loop never loses paid work: at the iteration cap and when the loop guard ends a turn, the
 //! model is asked once more, without tools, for its best answer and for what remains undone.
 
+pub(crate) mod arguments;
+mod budget;
+mod digest;
 pub(crate) mod event;
 mod failure;
 mod guard;
+mod recall;
+mod results;
 mod step;
 
 use std::collections::HashSet;
@@ -13,20 +18,26 @@ use std::sync::Arc;
 
 use fermix_capability::TurnScope;
 use fermix_capability::dispatch::Dispatcher;
+use fermix_config::Compaction;
 use fermix_providers::{
-    Calls, ChatRequest, ChatResponse, ErrorKind, ProviderError, ProviderId, Providers, Route,
+    Calls, ChatRequest, ChatResponse, ErrorKind, EventSink, ModelEvent, ProviderError, ProviderId,
+    Providers, Route, Usage,
 };
-use fermix_types::{AssistantMessage, Clock, Message, Trust};
+use fermix_types::{AssistantMessage, Clock, Message, TraceSink, Trust};
 use serde::Serialize;
 
 pub use event::TurnEvent;
 pub(crate) use failure::TurnFailure;
 
+use crate::calibration::Calibration;
 use crate::history::add_user;
 use crate::spending::{Spending, TurnSpending, costs_nothing};
+use crate::traces::Traces;
 use crate::work_note::WorkNote;
+use budget::Context;
 use event::Events;
 use guard::LoopGuard;
+use results::Facts;
 
 /// No count of one call is above this many windows of its route; one that is, is a broken report,
 /// and must not use up the day.
@@ -64,8 +75,12 @@ pub(crate) struct Progress {
     pub(crate) provider: Option<ProviderId>,
     pub(crate) model: Option<String>,
     pub(crate) fallback_note: Option<String>,
+    /// What became of the conversation's older part, when the person has not been told yet.
+    pub(crate) compaction_note: Option<&'static str>,
     /// Whether the latest answer of the model was cut off by its length limit.
     pub(crate) cut: bool,
+    /// Whether the provider broke the latest answer off because of what it says.
+    pub(crate) declined: bool,
 }
 
 impl Progress {
@@ -74,7 +89,19 @@ impl Progress {
         let cut = self
             .cut
             .then(|| "The answer was cut off by the model's length limit.".to_owned());
-        let notes: Vec<String> = self.fallback_note.iter().cloned().chain(cut).collect();
+        let declined = self.declined.then(|| {
+            "The provider stopped this answer because of its content; what is shown is not all of it."
+                .to_owned()
+        });
+        let compaction = self.compaction_note.map(str::to_owned);
+        let notes: Vec<String> = self
+            .fallback_note
+            .iter()
+            .cloned()
+            .chain(cut)
+            .chain(declined)
+            .chain(compaction)
+            .collect();
         (!notes.is_empty()).then(|| notes.join(" "))
     }
 }
@@ -86,7 +113,10 @@ pub(crate) struct TurnLoop<'a> {
     pub(crate) spending: &'a Spending,
     pub(crate) turn_spending: &'a TurnSpending,
     pub(crate) clock: &'a dyn Clock,
-    pub(crate) scope: &'a TurnScope,
+    pub(crate) trace: &'a dyn TraceSink,
+    pub(crate) calibration: &'a Calibration,
+    pub(crate) compaction: Compaction,
+    pub(crate) scope: TurnScope,
     pub(crate) events: &'a Events,
     pub(crate) max_iterations: u32,
 }
@@ -94,17 +124,24 @@ pub(crate) struct TurnLoop<'a> {
 impl TurnLoop<'_> {
     /// Runs to the final text, which may be empty when the reply was not words.
     pub(crate) async fn run(
-        &self,
+        &mut self,
         routes: &Arc<[Route]>,
         mut request: ChatRequest,
         progress: &mut Progress,
     ) -> Result<String, TurnFailure> {
         let mut guard = LoopGuard::default();
         let mut call_ids = HashSet::new();
+        let mut context = Context::new(&request);
         let (mut response, index) = self.first_call(routes, &request, progress).await?;
         let route = routes
             .get(index)
             .expect("the provider answers with the index of one of the routes it was given");
+        context.measured(
+            route,
+            &response.usage,
+            &request,
+            self.bytes_per_token(route),
+        );
         loop {
             let truncated = response.truncated;
             let message = with_unique_ids(response.message, &mut call_ids);
@@ -118,6 +155,7 @@ impl TurnLoop<'_> {
                     .closing_answer(
                         route,
                         request,
+                        &mut context,
                         "You have reached the step limit.",
                         cap,
                         progress,
@@ -127,35 +165,65 @@ impl TurnLoop<'_> {
             let step = self
                 .step(route, &message, truncated, &mut guard, progress)
                 .await?;
+            if step.ends_turn {
+                return Ok(String::new());
+            }
             request.messages.push(Message::Assistant(message));
             request
                 .messages
                 .extend(step.results.into_iter().map(Message::Tool));
-            if step.ends_turn {
-                return Ok(String::new());
-            }
+            self.take_in(&mut request, &mut context, step.facts);
             if let Some(reason) = step.killed {
                 let failure = TurnFailure::Loop(reason);
                 return self
                     .closing_answer(
                         route,
                         request,
+                        &mut context,
                         "You repeated one call without a change and were stopped.",
                         failure,
                         progress,
                     )
                     .await;
             }
-            response = self.continue_on(route, &request, progress).await?;
+            response = self
+                .continue_on(route, &mut request, &mut context, progress)
+                .await?;
         }
+    }
+
+    /// Notes the results that stand at the end of the request, and tells the model how to read on
+    /// where it sees only the beginning of one.
+    fn take_in(&mut self, request: &mut ChatRequest, context: &mut Context, facts: Vec<Facts>) {
+        let first = request.messages.len() - facts.len();
+        let cut: Vec<usize> = (first..)
+            .zip(&facts)
+            .filter(|(_, facts)| facts.is_cut())
+            .map(|(at, _)| at)
+            .collect();
+        context.add_step(&request.messages, facts);
+        if !cut.is_empty() && self.offer_recall(request, context) {
+            for position in cut {
+                if let Some(Message::Tool(message)) = request.messages.get_mut(position) {
+                    let how = format!(
+                        "\n[the rest is kept: {} with call_id {} and an offset or a query reads on]",
+                        recall::NAME,
+                        message.call_id
+                    );
+                    message.text.push_str(&how);
+                }
+            }
+        }
+        context.forget_old_images(&mut request.messages);
     }
 
     /// One last call without tools. Whatever prevents it, `failure` is what the turn ends with,
     /// unless the turn was stopped.
     async fn closing_answer(
-        &self,
+        &mut self,
         route: &Route,
         mut request: ChatRequest,
+        context: &mut Context,
         reason: &str,
         failure: TurnFailure,
         progress: &mut Progress,
@@ -168,7 +236,10 @@ impl TurnLoop<'_> {
                  what remains undone."
             ),
         );
-        match self.continue_on(route, &request, progress).await {
+        match self
+            .continue_on(route, &mut request, context, progress)
+            .await
+        {
             Ok(response) => {
                 let text = response.message.text.clone();
                 self.refuse_all(
@@ -206,13 +277,16 @@ impl TurnLoop<'_> {
             &self.scope.ids,
             &self.scope.cancel,
         );
-        let (response, index) = self.unless_stopped(call).await?;
+        let (response, index) = self
+            .unless_stopped(call)
+            .await?
+            .map_err(|error| TurnFailure::Provider(Box::new(error)))?;
         let route = &routes[index];
         progress.provider = Some(route.provider);
         if index > 0 {
             progress.fallback_note = Some(self.fallback_note(&routes[0], route, request));
         }
-        self.after_call(route, &response, progress);
+        self.after_call(route, request, &response, progress);
         Ok((response, index))
     }
 
@@ -232,25 +306,48 @@ impl TurnLoop<'_> {
         )
     }
 
+    /// Continues within the budget. A call that is refused for length is made again with less, as
+    /// long as nobody has seen any of its answer.
     async fn continue_on(
-        &self,
+        &mut self,
         route: &Route,
-        request: &ChatRequest,
+        request: &mut ChatRequest,
+        context: &mut Context,
         progress: &mut Progress,
     ) -> Result<ChatResponse, TurnFailure> {
+        self.hold_budget(route, request, context, progress).await?;
         self.before_call(std::slice::from_ref(route), progress)
             .await?;
-        let mut events = self.events.clone();
-        let call = self.providers.continue_on(
-            route,
-            request,
-            &mut events,
-            &self.scope.ids,
-            &self.scope.cancel,
-        );
-        let response = self.unless_stopped(call).await?;
-        self.after_call(route, &response, progress);
-        Ok(response)
+        let mut round = 0;
+        loop {
+            let mut events = Noticing {
+                inner: self.events.clone(),
+                seen: false,
+            };
+            let call = self.providers.continue_on(
+                route,
+                request,
+                &mut events,
+                &self.scope.ids,
+                &self.scope.cancel,
+            );
+            let outcome = self.unless_stopped(call).await?;
+            match outcome {
+                Ok(response) => {
+                    self.after_call(route, request, &response, progress);
+                    context.measured(route, &response.usage, request, self.bytes_per_token(route));
+                    return Ok(response);
+                }
+                Err(error) if events.seen && error.kind == ErrorKind::ContextLength => {
+                    return Err(TurnFailure::Overflow(Box::new(error)));
+                }
+                Err(error) => {
+                    self.recover(route, request, context, round, error, progress)
+                        .await?;
+                    round += 1;
+                }
+            }
+        }
     }
 
     /// Before a call that one of `routes` will answer.
@@ -277,8 +374,27 @@ impl TurnLoop<'_> {
         Ok(())
     }
 
-    fn after_call(&self, route: &Route, response: &ChatResponse, progress: &mut Progress) {
-        let usage = &response.usage;
+    fn after_call(
+        &self,
+        route: &Route,
+        request: &ChatRequest,
+        response: &ChatResponse,
+        progress: &mut Progress,
+    ) {
+        let prompt = self.account(route, &response.usage, progress);
+        progress.tokens.context = progress.tokens.context.max(prompt);
+        self.calibration
+            .learn(route, request, response.usage.prompt_tokens);
+        progress.model = Some(response.model.clone());
+        progress.cut = response.truncated;
+        progress.declined = response.declined.is_some();
+        self.events.send(&TurnEvent::ProviderResponse {
+            model: response.model.clone(),
+        });
+    }
+
+    /// Adds what a call cost, and gives back its prompt's tokens.
+    fn account(&self, route: &Route, usage: &Usage, progress: &mut Progress) -> u64 {
         let most = route
             .context_window
             .saturating_mul(MAX_REPORTED_WINDOWS)
@@ -288,7 +404,6 @@ impl TurnLoop<'_> {
         tokens.prompt += bounded(usage.prompt_tokens);
         tokens.completion += bounded(usage.completion_tokens);
         tokens.total += bounded(usage.total_tokens);
-        tokens.context = tokens.context.max(bounded(usage.prompt_tokens));
         for (sum, reported) in [
             (&mut tokens.cached, usage.cached_input_tokens),
             (
@@ -304,11 +419,11 @@ impl TurnLoop<'_> {
             self.turn_spending
                 .add(bounded(usage.prompt_tokens) + bounded(usage.completion_tokens));
         }
-        progress.model = Some(response.model.clone());
-        progress.cut = response.truncated;
-        self.events.send(&TurnEvent::ProviderResponse {
-            model: response.model.clone(),
-        });
+        bounded(usage.prompt_tokens)
+    }
+
+    fn traces(&self) -> Traces<'_> {
+        Traces::new(self.trace, &self.scope.ids)
     }
 
     /// The call's outcome, or `Stopped` as soon as the turn is cancelled: dropping the call drops
@@ -316,19 +431,16 @@ impl TurnLoop<'_> {
     async fn unless_stopped<T>(
         &self,
         call: impl Future<Output = Result<T, ProviderError>>,
-    ) -> Result<T, TurnFailure> {
+    ) -> Result<Result<T, ProviderError>, TurnFailure> {
         let outcome = tokio::select! {
             biased;
             () = self.scope.cancel.cancelled() => return Err(TurnFailure::Stopped),
             outcome = call => outcome,
         };
-        outcome.map_err(|error| {
-            if error.kind == ErrorKind::Cancelled {
-                TurnFailure::Stopped
-            } else {
-                TurnFailure::Provider(Box::new(error))
-            }
-        })
+        match outcome {
+            Err(error) if error.kind == ErrorKind::Cancelled => Err(TurnFailure::Stopped),
+            outcome => Ok(outcome),
+        }
     }
 
     /// Answers every call of `message` without running it, so that each has its one result.
@@ -343,9 +455,9 @@ impl TurnLoop<'_> {
             .tool_calls
             .iter()
             .map(|call| {
-                let prepared = self.dispatcher.prepare(self.scope, call.clone());
+                let prepared = self.dispatcher.prepare(&self.scope, call.clone());
                 let outcome = self.dispatcher.decline(
-                    self.scope,
+                    &self.scope,
                     prepared,
                     format!("not run: {why}"),
                     "turn_ended",
@@ -355,6 +467,25 @@ impl TurnLoop<'_> {
             .collect();
         request.messages.push(Message::Assistant(message));
         request.messages.extend(results);
+    }
+}
+
+/// Passes events on and remembers whether anybody could have seen any of the answer.
+struct Noticing {
+    inner: Events,
+    seen: bool,
+}
+
+impl EventSink for Noticing {
+    fn emit(&mut self, event: ModelEvent) {
+        if let ModelEvent::TextDelta(text) | ModelEvent::ReasoningDelta(text) = &event {
+            self.seen |= !text.is_empty() && self.inner.is_visible();
+        }
+        self.inner.emit(event);
+    }
+
+    fn is_visible(&self) -> bool {
+        self.inner.is_visible()
     }
 }
 

@@ -4,6 +4,7 @@
 //! key arguments and how each ended. Of what came from outside it keeps only the size: a note is
 //! read in later turns, where a stranger's words have no business.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
@@ -12,6 +13,7 @@ use fermix_types::text;
 use serde_json::Value;
 
 use crate::note_tags;
+use crate::turn::arguments::inner;
 
 /// The longest note, in bytes. The store cuts at the same length.
 pub(crate) const MAX_NOTE: usize = 2048;
@@ -91,6 +93,16 @@ impl WorkNote {
     }
 }
 
+/// Whether `note` is one that [`WorkNote::render`] could have written. The file it was read from may
+/// have been edited, and later turns trust what stands in a note.
+pub(crate) fn is_genuine(note: &str) -> bool {
+    note.len() <= MAX_NOTE + '…'.len_utf8()
+        && note
+            .strip_prefix(OPENING)
+            .and_then(|rest| rest.strip_suffix(CLOSING))
+            .is_some_and(|lines| matches!(note_tags::broken(lines), Cow::Borrowed(_)))
+}
+
 /// `answer` without a note the model wrote at its end, which nobody wants to read. What is replayed
 /// is guarded elsewhere ([`note_tags`]), wherever in the answer it stands.
 pub(crate) fn without_imitation(answer: &str) -> &str {
@@ -117,13 +129,7 @@ fn ending(outcome: &CallOutcome) -> String {
 }
 
 fn key_arguments(arguments: &str) -> Vec<(String, String)> {
-    let Ok(Value::Object(mut members)) = serde_json::from_str::<Value>(arguments) else {
-        return Vec::new();
-    };
-    // A bridged call carries the real arguments one level down.
-    if let Some(Value::Object(inner)) = members.get("arguments") {
-        members = inner.clone();
-    }
+    let members = inner(arguments);
     members
         .iter()
         .filter(|(key, _)| {
@@ -163,6 +169,7 @@ mod tests {
         CallOutcome {
             output: String::new(),
             notes: Vec::new(),
+            rest: None,
             call_id: "c".into(),
             name: name.into(),
             text: text.into(),
@@ -197,6 +204,7 @@ mod tests {
             "not json",
             &outcome("shell", "Error: Invalid JSON arguments"),
         );
+        assert!(is_genuine(&note.render().unwrap()));
         assert_eq!(
             note.render().unwrap(),
             "<work_note>\n\

@@ -114,6 +114,8 @@ pub struct CallOutcome {
     pub output: String,
     /// The remarks: clamped limits, cut output.
     pub notes: Vec<String>,
+    /// What was cut off `output`, unframed, for a run that keeps it to be read later.
+    pub rest: Option<String>,
     /// Images of a successful call.
     pub images: Vec<Image>,
     /// Whether the text reports a failure.
@@ -324,6 +326,7 @@ impl Dispatcher {
             name: call.name,
             output: answer.output.unwrap_or_else(|| answer.text.clone()),
             notes: answer.notes,
+            rest: answer.rest,
             text: answer.text,
             images: answer.images,
             is_error: !succeeded,
@@ -358,6 +361,7 @@ struct Answer {
     /// The text without remarks, when it has any.
     output: Option<String>,
     notes: Vec<String>,
+    rest: Option<String>,
     images: Vec<Image>,
     outcome: &'static str,
     /// The error without frame, for the trace.
@@ -385,6 +389,7 @@ impl Answer {
             text,
             output: None,
             notes: Vec::new(),
+            rest: None,
             images: Vec::new(),
             outcome,
             error: None,

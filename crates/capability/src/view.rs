@@ -25,6 +25,8 @@ pub struct View {
     surface: Arc<Surface>,
     /// Copies with this turn's parameters; they stand in for the snapshot's entries.
     refreshed: HashMap<ToolName, Arc<Capability>>,
+    /// What exists for this run alone.
+    local: Option<Arc<Capability>>,
 }
 
 impl View {
@@ -80,7 +82,31 @@ impl View {
             dispatchable,
             surface,
             refreshed,
+            local: None,
         }
+    }
+
+    /// This view with one capability more, which exists for one run and is in no registry. It is
+    /// shown, found and called like any other. `None` when its caller may not see it, or when the
+    /// name is taken.
+    pub fn with_local(&self, local: Arc<Capability>) -> Option<Self> {
+        let name = local.name().as_str();
+        let may_see = Filter::for_caller(&self.caller).keeps(&local)
+            && local.gate().permit(local.name(), &self.caller).is_ok();
+        if !may_see || self.local.is_some() || self.snapshot.find(name).is_some() {
+            return None;
+        }
+        let mut advertised = self.surface.advertised.clone();
+        let place = advertised.partition_point(|entry| entry.name().as_str() < name);
+        advertised.insert(place, Arc::clone(&local));
+        Some(Self {
+            snapshot: Arc::clone(&self.snapshot),
+            caller: Arc::clone(&self.caller),
+            dispatchable: self.dispatchable.clone(),
+            surface: Arc::new(Surface::new(advertised, self.surface.deferred.clone())),
+            refreshed: self.refreshed.clone(),
+            local: Some(local),
+        })
     }
 
     /// On whose behalf.
@@ -96,6 +122,11 @@ impl View {
     /// A capability the caller may dispatch, with this turn's parameters. Its gate is still the
     /// dispatcher's to check.
     pub fn find(&self, name: &str) -> Option<&Arc<Capability>> {
+        if let Some(local) = &self.local
+            && local.name().as_str() == name
+        {
+            return Some(local);
+        }
         let position = self
             .snapshot
             .position(name)

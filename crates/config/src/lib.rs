@@ -37,6 +37,6 @@ pub use providers::{ProviderBlocks, ProviderId, ProviderSettings};
 pub use routing::{RouteSetting, Routing, RoutingError, validate_routing};
 pub use schema::SettingValue;
 pub use settings::{
-    Agent, ApproveMode, ChannelConfig, Channels, Config, EnvConfig, EnvLookup, EnvMode, EnvSource,
-    EnvSourceKind, ModelOverride, Personalization, SandboxConfig,
+    Agent, ApproveMode, ChannelConfig, Channels, Compaction, Config, EnvConfig, EnvLookup, EnvMode,
+    EnvSource, EnvSourceKind, ModelOverride, Personalization, SandboxConfig,
 };

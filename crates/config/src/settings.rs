@@ -19,6 +19,8 @@ pub struct Config {
     pub timezone: Option<String>,
     /// `[fermix_core.agent]`.
     pub agent: Agent,
+    /// `[fermix_core.compaction]`.
+    pub compaction: Compaction,
     /// `[fermix_core.personalization]`.
     pub personalization: Personalization,
     /// `[fermix_core.providers.*]`.
@@ -50,6 +52,27 @@ pub struct Agent {
     pub daily_token_budget: Option<u64>,
     /// Whether a turn that has read outside content asks before it acts.
     pub ask_when_tainted: bool,
+}
+
+/// When and how the text a model is shown again is shortened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compaction {
+    /// Whether the older part of a long conversation is summarised.
+    pub enabled: bool,
+    /// The share of the model's window that may be in use, 0.1 to 1.
+    pub threshold: f64,
+    /// How hard the model thinks when it shortens.
+    pub reasoning_effort: Effort,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            threshold: 0.85,
+            reasoning_effort: Effort::Medium,
+        }
+    }
 }
 
 /// What the agent knows of its owner from setup.
@@ -290,6 +313,7 @@ impl Config {
                 daily_token_budget: None,
                 ask_when_tainted: false,
             },
+            compaction: Compaction::default(),
             personalization: Personalization::default(),
             providers: ProviderBlocks::default(),
             routing: Routing::default(),

@@ -31,6 +31,10 @@ use crate::wire::{
 const MAX_REFUSAL: usize = 64 << 10;
 /// How long a finished stream may take to end, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_millis(50);
+/// How the Messages wire says that the provider would not go on with an answer.
+const DECLINED_ANTHROPIC: &str = "refusal";
+/// The same on the Chat Completions wire.
+const DECLINED_CHAT: &str = "content_filter";
 /// How we introduce ourselves where a service asks who drives it.
 const ORIGINATOR: &str = "fermix";
 
@@ -249,7 +253,7 @@ impl HttpAdapter {
                 if end == End::Complete || (arrived.is_complete && arrived.items.is_empty()) =>
             {
                 Some(match arrived.stop_reason.as_deref() {
-                    Some(reason @ ("refusal" | "content_filter")) => error(
+                    Some(reason @ (DECLINED_ANTHROPIC | DECLINED_CHAT)) => error(
                         ErrorKind::Provider,
                         &format!("the provider declined to answer ({reason})"),
                     ),
@@ -281,6 +285,17 @@ impl HttpAdapter {
                 }
             }
         };
+        let calls = calls::number_of_calls(&arrived.items);
+        let failure = failure.or_else(|| {
+            (calls > MAX_CALLS).then(|| {
+                error(
+                    ErrorKind::Provider,
+                    &format!(
+                        "the answer holds {calls} tool calls and {MAX_CALLS} are taken, so none of them ran"
+                    ),
+                )
+            })
+        });
         if let Some(mut error) = failure {
             error.details.partial_text = calls::message(&arrived.items).text;
             error
@@ -288,9 +303,6 @@ impl HttpAdapter {
                 .partial_text
                 .push_str(&arrived.unfinished_text);
             return Err(error);
-        }
-        if calls::limit(&mut arrived.items) {
-            tracing::warn!(provider = %self.provider, model, "the answer holds more than {MAX_CALLS} tool calls; the rest is dropped");
         }
         let items = calls::settle(std::mem::take(&mut arrived.items), &request.messages);
         let mut message = calls::message(&items);
@@ -308,6 +320,9 @@ impl HttpAdapter {
             usage: arrived.usage,
             model: arrived.model.unwrap_or_else(|| request.model.clone()),
             truncated: arrived.truncated,
+            declined: arrived
+                .stop_reason
+                .filter(|reason| matches!(reason.as_str(), DECLINED_ANTHROPIC | DECLINED_CHAT)),
         })
     }
 

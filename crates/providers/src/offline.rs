@@ -72,6 +72,7 @@ impl Adapter for OfflineAdapter {
             message,
             model: ProviderId::Offline.as_str().to_owned(),
             truncated: false,
+            declined: None,
         })
     }
 }

@@ -205,6 +205,9 @@ pub struct ChatResponse {
     /// Whether the answer ended at a length limit rather than where the model wanted: its text is
     /// a beginning, and the arguments of its last call may be.
     pub truncated: bool,
+    /// The provider's word for why it broke the answer off although there was more to say, for
+    /// example `refusal` or `content_filter`: what arrived is a beginning.
+    pub declined: Option<String>,
 }
 
 /// Token counts as the provider reported them.

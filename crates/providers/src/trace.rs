@@ -47,6 +47,7 @@ pub(crate) fn llm_call(
             if response.truncated {
                 put("truncated", true.into());
             }
+            put("declined", response.declined.as_deref().into());
             // No prompt is empty: a zero there means that nothing was reported.
             if response.usage.prompt_tokens > 0 {
                 put("prompt_tokens", response.usage.prompt_tokens.into());

@@ -16,12 +16,12 @@ use crate::request::{EventSink, Usage};
 
 pub(crate) use calls::{Item, RawCall};
 
-/// The most calls one answer may hold. No request needs as many, and each is kept, shown, run and
-/// sent back.
-pub(crate) const MAX_CALLS: usize = 256;
+/// The most calls one answer may hold. No request needs as many, and each is kept, shown, answered
+/// and sent back. An answer with more is an error as a whole: nobody could tell which of its calls
+/// the model can do without.
+pub(crate) const MAX_CALLS: usize = 4096;
 
-/// The most tokens one count may claim. No window is as large, and sums of what a server claims
-/// must stay far from the end of the number range.
+/// The most tokens one count may claim. No window is as large, so a count above it is no count.
 const MAX_TOKENS: u64 = 10_000_000;
 
 /// What stands in a request for a call's name that no provider would take.
@@ -70,7 +70,7 @@ pub(crate) struct Arrived {
     pub model: Option<String>,
     /// Whether a length limit ended the answer.
     pub truncated: bool,
-    /// Why a provider stopped without an answer, in its words, for example `refusal`.
+    /// Why the provider stopped, in its words, for example `refusal`.
     pub stop_reason: Option<String>,
 }
 
@@ -81,9 +81,10 @@ pub(crate) fn as_object(arguments: &str) -> Option<Value> {
         .filter(Value::is_object)
 }
 
-/// A token count, at most [`MAX_TOKENS`], or nothing when the field is absent or no number.
+/// A token count, or nothing when the field is absent, no number, or beyond [`MAX_TOKENS`]: a
+/// number nobody can believe was not reported.
 pub(crate) fn count(value: &Value) -> Option<u64> {
-    value.as_u64().map(|count| count.min(MAX_TOKENS))
+    value.as_u64().filter(|count| *count <= MAX_TOKENS)
 }
 
 /// The name of a call as a request may hold it: every provider refuses the whole conversation over

@@ -6,8 +6,13 @@
 //! 3. A platform's message id is accepted once per channel, among the last [`ACCEPTED_IDS`] ids
 //!    of the last [`ACCEPTED_FOR_MILLIS`].
 //! 4. Each operation happens whole or not at all.
+//! 5. What is read is fit to be sent, whatever has become of the stored rows: what is damaged is
+//!    left out or mended, and never an error.
+//! 6. A checkpoint stands for the messages of its session up to one of them, and for nothing when
+//!    it is not whole: then they are replayed themselves. No message is ever removed by it.
 
 mod history;
+mod repair;
 pub mod sqlite;
 mod usage;
 
@@ -64,6 +69,10 @@ pub enum LogError {
     /// Nothing was stored; the answer belongs to no request of this conversation.
     #[error("message {} is not a request of this conversation; answer one that is", .0.0)]
     NoSuchRequest(MessageId),
+    /// Nothing was stored; the conversation has moved on since what the checkpoint stands for was
+    /// read.
+    #[error("the conversation has changed since it was read; compact it again")]
+    Stale,
     /// Nothing was stored; the request has its answer, or its turn was marked as unfinished.
     #[error("message {} has been answered already; keep the first answer", .0.0)]
     AlreadyAnswered(MessageId),
@@ -120,6 +129,33 @@ pub struct TurnRecord {
     pub model: Option<String>,
     /// The sum over the turn's calls.
     pub tokens: TokenCounts,
+    /// The largest prompt of one call: how full the model's window got. Absent when no provider
+    /// said.
+    pub peak_tokens: Option<u64>,
+}
+
+/// A record of older messages, to be replayed in their place.
+#[derive(Clone, Debug)]
+pub struct NewCheckpoint {
+    /// The last message it stands for: the end of a turn.
+    pub covers_through: MessageId,
+    /// The record it takes the place of, as it was read; the newer one is not stored when another
+    /// came first.
+    pub replaces: Option<MessageId>,
+    /// Not blank.
+    pub text: String,
+    /// Whether a guest's words went into it.
+    pub guest: bool,
+    /// Whether it tells of turns that were not a guest's.
+    pub tells_of_owner: bool,
+    /// When it was made.
+    pub at: UnixMillis,
+    /// Who wrote it.
+    pub provider: Option<String>,
+    /// With which model.
+    pub model: Option<String>,
+    /// What writing it cost.
+    pub tokens: TokenCounts,
 }
 
 /// What was delivered to the person.
@@ -167,15 +203,6 @@ pub enum Role {
     Marker,
 }
 
-/// What a stored message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageKind {
-    /// Something that was said.
-    Message,
-    /// A record of older messages that it replaces.
-    CheckpointSummary,
-}
-
 /// A message as it is replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMessage {
@@ -183,8 +210,6 @@ pub struct StoredMessage {
     pub id: MessageId,
     /// Who it is from.
     pub role: Role,
-    /// What it is.
-    pub kind: MessageKind,
     /// Never blank.
     pub text: String,
     /// Whether a guest's request is at its root.
@@ -199,6 +224,48 @@ pub struct StoredMessage {
     pub provider: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
+}
+
+/// A checkpoint as it is replayed, before the messages that follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Its id.
+    pub id: MessageId,
+    /// The last message it stands for.
+    pub covers_through: MessageId,
+    /// Never blank.
+    pub text: String,
+    /// Whether a guest's words went into it.
+    pub guest: bool,
+    /// Whether it tells of turns that were not a guest's.
+    pub tells_of_owner: bool,
+    /// When it was stored.
+    pub at: UnixMillis,
+}
+
+/// The present session as it is replayed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// What stands for the messages before.
+    pub checkpoint: Option<Checkpoint>,
+    /// The messages after it, oldest first.
+    pub messages: Vec<StoredMessage>,
+    /// How many messages after the checkpoint the limits left out.
+    pub left_out: u64,
+    /// The peak of the last turn, unless the checkpoint is newer: what was measured before it says
+    /// nothing about what is replayed now.
+    pub peak_tokens: Option<u64>,
+}
+
+impl Replay {
+    /// Whether no turn has ended since the checkpoint was stored.
+    pub fn is_checkpoint_news(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|checkpoint| {
+            self.messages
+                .iter()
+                .all(|message| message.role == Role::User || message.id < checkpoint.id)
+        })
+    }
 }
 
 /// How much of a conversation is replayed. The newest messages win. When a limit is passed, the
@@ -273,12 +340,30 @@ pub trait ConversationLog: Send + Sync {
     async fn unanswered(&self) -> Result<Vec<(ConversationKey, MessageId)>, LogError>;
 
     /// The end of the present session, oldest message first, fit to be sent: no blank text, no
-    /// answer without its request. Empty for a conversation nobody began.
+    /// answer without its request, one answer a request. Empty for a conversation nobody began.
+    async fn replay(
+        &self,
+        key: &ConversationKey,
+        limits: HistoryLimits,
+    ) -> Result<Replay, LogError>;
+
+    /// The messages of [`ConversationLog::replay`] alone.
     async fn history(
         &self,
         key: &ConversationKey,
         limits: HistoryLimits,
-    ) -> Result<Vec<StoredMessage>, LogError>;
+    ) -> Result<Vec<StoredMessage>, LogError> {
+        Ok(self.replay(key, limits).await?.messages)
+    }
+
+    /// Stores a checkpoint, unless the conversation has changed so that it no longer fits
+    /// ([`LogError::Stale`]): a new session, another checkpoint, or an answer that would be parted
+    /// from its request.
+    async fn append_checkpoint(
+        &self,
+        key: &ConversationKey,
+        checkpoint: NewCheckpoint,
+    ) -> Result<MessageId, LogError>;
 
     /// Begins a new session: older messages stay stored and are not replayed. Returns whether
     /// there was a conversation.

@@ -25,9 +25,9 @@ mod writer;
 
 pub use conversations::sqlite::Conversations;
 pub use conversations::{
-    Appended, ConversationLog, ConversationSummary, Delivered, HistoryLimits, LogError, MessageId,
-    MessageKind, NewUserMessage, ReplyContent, Role, StoredMessage, TokenCounts, TokenTotals,
-    TurnRecord, UsageBy, UsageRow,
+    Appended, Checkpoint, ConversationLog, ConversationSummary, Delivered, HistoryLimits, LogError,
+    MAX_TEXT, MessageId, NewCheckpoint, NewUserMessage, Replay, ReplyContent, Role, StoredMessage,
+    TokenCounts, TokenTotals, TurnRecord, UsageBy, UsageRow,
 };
 pub use error::StoreError;
 pub use rusqlite;

@@ -7,6 +7,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x4665_726d;
 
 const STEPS: &[M<'static>] = &[
     M::up(include_str!("migrations/0001_conversations.sql")),
+    M::up(include_str!("migrations/0002_checkpoints.sql")),
     M::up(include_str!("migrations/0003_undo.sql")),
 ];
 

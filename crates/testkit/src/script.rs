@@ -70,6 +70,8 @@ pub(crate) struct Reply {
     pub(crate) without_call_ids: bool,
     /// The answer ends because it ran into its length limit.
     pub(crate) truncated: bool,
+    /// The provider breaks the answer off because of what it says.
+    pub(crate) declined: bool,
     /// The provider declares a failure after the content.
     pub(crate) failure: Option<String>,
 }
@@ -238,6 +240,12 @@ impl Step {
     #[must_use]
     pub fn truncated(self) -> Self {
         self.in_reply(|reply| reply.truncated = true)
+    }
+
+    /// The provider breaks the answer off because of what it says: `refusal`, `content_filter`.
+    #[must_use]
+    pub fn declined(self) -> Self {
+        self.in_reply(|reply| reply.declined = true)
     }
 
     /// The provider declares a failure inside the stream, after the content of the step.

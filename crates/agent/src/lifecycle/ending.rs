@@ -148,7 +148,8 @@ impl Lifecycle {
                 tracing::info!(conversation = %turn.key, error = %failure, "a turn ended without an answer");
                 if !standing.delivered
                     && self.is_fresh(turn)
-                    && let Some(words) = failure.sentence(turn.trust())
+                    && let Some(words) =
+                        failure.sentence(turn.trust(), turn.pending.caller.is_within_job())
                 {
                     // The length limit may be why nothing came.
                     let note = match failure {
@@ -225,6 +226,8 @@ impl Lifecycle {
                 cached: progress.tokens.cached,
                 cache_creation: progress.tokens.cache_creation,
             },
+            // No prompt is empty: nothing was reported.
+            peak_tokens: Some(progress.tokens.context).filter(|peak| *peak > 0),
         }
     }
 }

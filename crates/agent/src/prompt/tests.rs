@@ -108,6 +108,7 @@ fn fixture(change: impl FnOnce(&mut AgentSettings)) -> Fixture {
         bootstrap: folder.path().join("bootstrap"),
         memory: folder.path().join("memory"),
         max_iterations: 5,
+        compaction: fermix_config::Compaction::default(),
     };
     change(&mut settings);
     fs::create_dir_all(&settings.bootstrap).unwrap();

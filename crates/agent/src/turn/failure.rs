@@ -27,6 +27,12 @@ pub(crate) enum TurnFailure {
     /// No provider answered.
     #[error(transparent)]
     Provider(Box<ProviderError>),
+    /// What the turn has read does not fit the model's window, however much it was shortened.
+    #[error("context_overflow_after_compaction: {0}")]
+    Overflow(Box<ProviderError>),
+    /// What the turn has read does not fit the model's window, and could not be shortened.
+    #[error("context_recovery_failed: {0}")]
+    RecoveryFailed(Box<ProviderError>),
     /// The day's tokens are used up.
     #[error(transparent)]
     Budget(OverBudget),
@@ -70,7 +76,10 @@ impl TurnFailure {
 
     /// What the person reads; `None` when nothing is said. A guest learns nothing of the owner's
     /// keys, models or limits.
-    pub(crate) fn sentence(&self, reader: Trust) -> Option<String> {
+    ///
+    /// A conversation that was too long when the turn began is told to begin anew; a turn that
+    /// outgrew the window by what it read would only do so again.
+    pub(crate) fn sentence(&self, reader: Trust, is_job: bool) -> Option<String> {
         const APOLOGY: &str = "Sorry, something went wrong and this request was not finished. `fermix traces` has the details.";
         let sentence = match self {
             Self::Stopped | Self::Undelivered(_) => return None,
@@ -82,7 +91,20 @@ impl TurnFailure {
                 "This request took longer than {limit:?} and was stopped. Ask for a smaller part of it, or give it \
                  more time."
             ),
+            Self::Provider(error) if is_job => error.job_sentence(),
             Self::Provider(error) => error.user_sentence(),
+            Self::Overflow(_) | Self::RecoveryFailed(_) => {
+                let why = match self {
+                    Self::Overflow(_) => "even shortened, it does not fit the window of the model",
+                    _ => "shortening it to the window of the model failed",
+                };
+                let fix = if is_job {
+                    "Narrow the job, or split it into several"
+                } else {
+                    "Ask for a narrower slice of it, or split the request"
+                };
+                format!("This request read more than could be held at once: {why}. {fix}.")
+            }
             Self::Budget(error) => format!("No answer: {error}."),
             Self::Cap(_) => format!("{self}. The step limit is reached; ask for a smaller part."),
             Self::Loop(reason) => {
@@ -104,6 +126,8 @@ impl TurnFailure {
             Self::TimedOut(_) => TurnStatus::TimedOut,
             Self::Crashed(_) => TurnStatus::Crashed,
             Self::Provider(_)
+            | Self::Overflow(_)
+            | Self::RecoveryFailed(_)
             | Self::Budget(_)
             | Self::Cap(_)
             | Self::Loop(_)
@@ -121,6 +145,8 @@ impl TurnFailure {
             Self::Stopped => "stopped",
             Self::TimedOut(_) => "timeout",
             Self::Provider(error) => error.kind.as_str(),
+            Self::Overflow(_) => "context_overflow_after_compaction",
+            Self::RecoveryFailed(_) => "context_recovery_failed",
             Self::Budget(_) => "daily_token_budget",
             Self::Cap(_) => "iteration_cap",
             Self::Loop(_) => "loop_guard",

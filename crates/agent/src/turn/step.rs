@@ -12,6 +12,7 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::event::TurnEvent;
 use super::guard::{CallKey, LoopGuard, Verdict};
+use super::results::Facts;
 use super::{Progress, TurnFailure, TurnLoop};
 
 /// The most calls one step may hold.
@@ -26,6 +27,8 @@ const STOP_GRACE: Duration = Duration::from_millis(5_500);
 pub(super) struct Step {
     /// One a call, in call order.
     pub(super) results: Vec<ToolMessage>,
+    /// What the run keeps about each of them.
+    pub(super) facts: Vec<Facts>,
     /// A lone terminal call succeeded and the model said nothing: the turn is over.
     pub(super) ends_turn: bool,
     /// Why the loop guard ends the turn.
@@ -61,6 +64,14 @@ impl TurnLoop<'_> {
         let calls = &message.tool_calls;
         let (planned, killed) = self.plan(message, truncated, guard);
         let keys: Vec<CallKey> = planned.iter().map(|call| call.key).collect();
+        let mut asked: Vec<(Option<PathBuf>, String)> = planned
+            .iter()
+            .map(|call| {
+                let path = call.prepared.touched_path();
+                let path = path.map(|path| self.plain_path(path));
+                (path, call.prepared.signature().to_owned())
+            })
+            .collect();
         let mut warnings: Vec<Option<String>> = vec![None; calls.len()];
         let mut outcomes: Vec<Option<CallOutcome>> = Vec::new();
         outcomes.resize_with(calls.len(), || None);
@@ -77,7 +88,7 @@ impl TurnLoop<'_> {
             match plan {
                 Plan::Decline(words, why) => {
                     outcomes[position] =
-                        Some(self.dispatcher.decline(self.scope, prepared, words, why));
+                        Some(self.dispatcher.decline(&self.scope, prepared, words, why));
                 }
                 Plan::Run(warning) => {
                     warnings[position] = warning;
@@ -101,6 +112,7 @@ impl TurnLoop<'_> {
         self.run_group(&mut group, &mut outcomes).await;
 
         let mut results = Vec::with_capacity(calls.len());
+        let mut facts = Vec::with_capacity(calls.len());
         let mut terminal = false;
         for (position, outcome) in outcomes.into_iter().enumerate() {
             // Only a cancelled step leaves a call without an outcome.
@@ -116,7 +128,10 @@ impl TurnLoop<'_> {
                 outcome.text.push_str("\n\n");
                 outcome.text.push_str(&warning);
             }
-            results.push(recorded(&calls[position].arguments, outcome, progress));
+            let arguments = &calls[position].arguments;
+            let (path, signature) = std::mem::take(&mut asked[position]);
+            facts.push(Facts::of(&mut outcome, arguments, path, &signature));
+            results.push(recorded(arguments, outcome, progress));
         }
         if self.scope.cancel.is_cancelled() {
             return Err(TurnFailure::Stopped);
@@ -124,6 +139,7 @@ impl TurnLoop<'_> {
         let ends_turn = terminal && calls.len() == 1 && message.text.trim().is_empty();
         Ok(Step {
             results,
+            facts,
             ends_turn,
             killed,
         })
@@ -143,7 +159,7 @@ impl TurnLoop<'_> {
             .iter()
             .enumerate()
             .map(|(position, call)| {
-                let prepared = self.dispatcher.prepare(self.scope, call.clone());
+                let prepared = self.dispatcher.prepare(&self.scope, call.clone());
                 let key = CallKey::new(prepared.name(), prepared.signature());
                 let plan = if position >= MAX_CALLS {
                     Plan::Decline(
@@ -207,7 +223,7 @@ impl TurnLoop<'_> {
                 outcomes[position] =
                     Some(
                         self.dispatcher
-                            .decline(self.scope, prepared, words, outcome::CANCELLED),
+                            .decline(&self.scope, prepared, words, outcome::CANCELLED),
                     );
             }
             return;
@@ -238,7 +254,7 @@ impl TurnLoop<'_> {
             call_id: call_id.clone(),
             name: name.clone(),
         });
-        let outcome = self.dispatcher.run(self.scope, prepared).await;
+        let outcome = self.dispatcher.run(&self.scope, prepared).await;
         self.events.send(&TurnEvent::ToolFinish {
             call_id,
             name,

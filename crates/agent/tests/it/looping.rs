@@ -298,7 +298,9 @@ async fn broken_arguments_never_become_a_wrong_call() {
 
 #[tokio::test]
 async fn tools_that_sleep_panic_or_flood_cost_one_error_each() {
-    let model = FakeModel::start([
+    // A cut result brings along the tool that reads on.
+    let checks = Checks::all().without(Rule::StableTools);
+    let steps = [
         Step::call("sleeper", json!({})),
         Step::calls([
             ("panicking", json!({})),
@@ -307,7 +309,8 @@ async fn tools_that_sleep_panic_or_flood_cost_one_error_each() {
         ]),
         Step::call("web_fetch", json!({"url": "https://x.example"})),
         Step::say("Three of them failed."),
-    ]);
+    ];
+    let model = FakeModel::start_with(steps, checks);
     let seen = Seen::new();
     let world = Plan::new(
         &model,
@@ -334,6 +337,8 @@ async fn tools_that_sleep_panic_or_flood_cost_one_error_each() {
     );
     assert!(results[1].starts_with("Error: ") && !results[1].contains("secret detail"));
     assert!(results[2].len() < 300 * 1024 && results[2].len() > 100 * 1024);
+    assert!(results[2].contains("[the rest is kept: tool_result_recall with call_id "));
+    assert!(last.tool_names().contains(&"tool_result_recall"));
     assert_eq!(results[3], "a\u{FFFD}b");
     assert!(
         results[4].starts_with("<untrusted_tool_result"),

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod compacting;
+mod context;
+mod damaged;
 mod delivering;
 mod guests;
 mod lane;

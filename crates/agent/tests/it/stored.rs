@@ -216,9 +216,12 @@ async fn what_the_embedded_assistant_estimates_is_nobodys_bill() {
 async fn one_absurd_usage_report_does_not_use_up_the_day() {
     // Ten windows of a model that the catalog does not know.
     const MOST: u64 = 1_000_000;
-    let absurd = TokenCounts::new(1 << 50, 1 << 50).with_cache(1 << 50, 0);
+    let absurd = TokenCounts::new(9_000_000, 9_000_000).with_cache(9_000_000, 0);
+    // What no window of any model holds counts as not reported.
+    let impossible = TokenCounts::new(1 << 50, 1 << 50).with_cache(1 << 50, 0);
     let model = FakeModel::start([
         Step::call("file_read", json!({"path": "a"})).with_usage(absurd),
+        Step::call("file_read", json!({"path": "b"})).with_usage(impossible),
         Step::say("done").with_usage(TokenCounts::new(50, 5)),
         Step::say("still here"),
     ]);

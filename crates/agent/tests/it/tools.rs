@@ -286,13 +286,16 @@ pub(crate) fn web_fetch() -> Capability {
 /// Shows a picture.
 pub(crate) fn picture() -> Capability {
     builder("picture", PolicyClass::ReadOnly, Category::Media)
-        .raw_handler(json!({"type": "object", "properties": {}}), |_, _| async {
-            Ok(ToolOutput {
-                text: "one picture".to_owned(),
-                images: vec![png()],
-                notes: Vec::new(),
-            })
-        })
+        .raw_handler(
+            json!({"type": "object", "properties": {"number": {"type": "integer"}}}),
+            |_, _| async {
+                Ok(ToolOutput {
+                    text: "one picture".to_owned(),
+                    images: vec![png()],
+                    notes: Vec::new(),
+                })
+            },
+        )
         .unwrap()
 }
 
@@ -302,4 +305,51 @@ pub(crate) fn png() -> Image {
         mime_type: "image/png".to_owned(),
         data: Bytes::from_static(b"\x89PNG\r\n\x1a\nnot really"),
     }
+}
+
+/// A tool named `name` that answers with `bytes` bytes of lines about its `path`. The line in the
+/// middle is [`fact`]. `web_fetch` speaks for somebody else.
+pub(crate) fn pages(seen: &Seen, name: &'static str, bytes: usize) -> Capability {
+    let (class, category) = match name {
+        "web_fetch" => (PolicyClass::Network, Category::Web),
+        _ => (PolicyClass::ReadOnly, Category::File),
+    };
+    let seen = seen.clone();
+    let schema = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "offset": {"type": "integer"}},
+        "required": ["path"]
+    });
+    builder(name, class, category)
+        .raw_handler(schema, move |arguments, _| {
+            let seen = seen.clone();
+            async move {
+                let path = path_of(&arguments);
+                seen.run(name, &path);
+                Ok(ToolOutput::from(page(&path, bytes)))
+            }
+        })
+        .unwrap()
+}
+
+/// What the page of `path` says that no other page does.
+pub(crate) fn fact(path: &str) -> String {
+    format!("the secret number of {path} is {}", 7 * path.len() + 13)
+}
+
+fn page(path: &str, bytes: usize) -> String {
+    let mut lines = Vec::new();
+    let mut length = 0;
+    while length < bytes {
+        let line = if length < bytes / 2 {
+            format!("{path}: an ordinary line, number {}", lines.len())
+        } else {
+            format!("{path}: a line of the second half, number {}", lines.len())
+        };
+        length += line.len() + 1;
+        lines.push(line);
+    }
+    let middle = lines.len() / 2;
+    lines[middle] = fact(path);
+    lines.join("\n")
 }

@@ -65,6 +65,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) config: String,
     pub(crate) tools: Vec<Capability>,
     pub(crate) change: Box<dyn FnOnce(&mut AgentSettings)>,
+    pub(crate) through_log: Box<dyn FnOnce(Arc<Conversations>) -> Arc<dyn ConversationLog>>,
 }
 
 pub(crate) struct World {
@@ -73,6 +74,7 @@ pub(crate) struct World {
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: Arc<Conversations>,
     pub(crate) trace: Arc<MemorySink>,
+    pub(crate) clock: Arc<FixedClock>,
     pub(crate) inbox: Arc<Inbox>,
 }
 
@@ -91,6 +93,7 @@ impl<'a> Plan<'a> {
             model,
             tools,
             change: Box::new(|_| {}),
+            through_log: Box::new(|log| log),
         }
     }
 
@@ -148,9 +151,9 @@ impl<'a> Plan<'a> {
             registry: Arc::clone(&registry),
             dispatcher: Arc::new(Dispatcher::new(trace.clone())),
             providers: Arc::new(providers),
-            conversations: log.clone(),
+            conversations: (self.through_log)(log.clone()),
             settings,
-            clock,
+            clock: clock.clone(),
             trace: trace.clone(),
         });
         World {
@@ -159,6 +162,7 @@ impl<'a> Plan<'a> {
             registry,
             log,
             trace,
+            clock,
             inbox: Arc::new(Inbox::default()),
         }
     }

@@ -10,6 +10,8 @@ use crate::untrusted::{cleaned, frame};
 
 /// The most text of one result the model is shown, in bytes (spec/01 §13).
 pub const MAX_OUTPUT_BYTES: usize = 256 * 1024;
+/// The most of what was cut off one result that is handed on, in bytes.
+const MAX_REST_BYTES: usize = 1 << 20;
 /// The tag of an error that is a fault of the tool, not an answer of it.
 pub const INTERNAL_ERROR_TAG: &str = "internal_error";
 
@@ -36,12 +38,13 @@ pub(super) fn finished(
     let kept = |notes: Vec<String>| bounded_notes(notes, external);
     match result {
         Ok(output) => {
-            let (text, cut) = bounded(output.text);
+            let (text, rest, cut) = bounded(output.text);
             let (images, dropped) = bounded_images(output.images);
             let notes = kept(output.notes);
             let markers: Vec<String> = [cut, dropped].into_iter().flatten().collect();
             let mut answer = with_notes("", text, notes, markers, framed);
             answer.images = images;
+            answer.rest = rest;
             Answer {
                 external,
                 outcome: outcome::OK,
@@ -50,7 +53,7 @@ pub(super) fn finished(
         }
         Err(error) => {
             let is_fault = error.tag == INTERNAL_ERROR_TAG;
-            let (message, cut) = bounded(error.message);
+            let (message, _, cut) = bounded(error.message);
             let trace_words = prefix(&message, 1024).to_owned();
             let (lead, outcome) = if is_fault {
                 ("Error executing tool: ", outcome::INTERNAL_ERROR)
@@ -97,20 +100,22 @@ fn with_notes(
     }
 }
 
-/// `text` cut to [`MAX_OUTPUT_BYTES`], with the words that say so.
-fn bounded(mut text: String) -> (String, Option<String>) {
+/// `text` cut to [`MAX_OUTPUT_BYTES`], what was cut off as far as [`MAX_REST_BYTES`], and the words
+/// that say so.
+fn bounded(mut text: String) -> (String, Option<String>, Option<String>) {
     let whole = text.len();
     if whole <= MAX_OUTPUT_BYTES {
-        return (text, None);
+        return (text, None, None);
     }
     let kept = prefix(&text, MAX_OUTPUT_BYTES).len();
+    let rest = prefix(&text[kept..], MAX_REST_BYTES).to_owned();
     text.truncate(kept);
     text.shrink_to_fit();
     let marker = format!(
         "cut: the first {kept} of {whole} bytes are shown; narrow the call (a range, a filter, a smaller limit) to read \
          the rest"
     );
-    (text, Some(marker))
+    (text, Some(rest), Some(marker))
 }
 
 fn bounded_images(images: Vec<Image>) -> (Vec<Image>, Option<String>) {

@@ -21,6 +21,12 @@ pub(crate) enum Kind {
         min: u64,
         max: u64,
     },
+    /// A number within bounds, both included, in thousandths: `850` stands for 0.85. Whole
+    /// thousandths keep the table free of rounding.
+    Share {
+        min: u16,
+        max: u16,
+    },
     /// One line of at most `max` characters.
     Line {
         max: usize,
@@ -76,6 +82,7 @@ impl Kind {
                 format!("whole number, at least {min}")
             }
             Self::Count { min, max } => format!("whole number, {min} to {max}"),
+            Self::Share { min, max } => format!("number, {} to {}", share(*min), share(*max)),
             Self::Line { max } => format!("string, one line, at most {max} characters"),
             Self::Text { max } => format!("string, at most {max} characters"),
             Self::Choice { .. } => "one of a list".to_owned(),
@@ -105,6 +112,7 @@ impl Kind {
         match self {
             Self::Flag => "true",
             Self::Count { .. } => "4096",
+            Self::Share { .. } => "0.75",
             Self::Line { .. } => "\"a name\"",
             Self::Text { .. } => "\"some words\"",
             Self::Choice { accepted, .. } => accepted.last().copied().unwrap_or_default(),
@@ -149,6 +157,10 @@ impl Kind {
                 .replace('_', "")
                 .parse()
                 .map(SettingValue::Integer)
+                .map_err(|_| self.reject_shown(text)),
+            Self::Share { .. } => text
+                .parse::<f64>()
+                .map(SettingValue::Number)
                 .map_err(|_| self.reject_shown(text)),
             Self::Ids | Self::Variables | Self::Arguments | Self::Paths | Self::Choices(_) => {
                 self.read_list(text)
@@ -201,6 +213,12 @@ impl Kind {
                 .filter(|count| (*min..=*max).contains(count))
                 .map(Value::Count)
                 .ok_or_else(|| self.reject(value)),
+            (Self::Share { min, max }, SettingValue::Number(number)) => {
+                within(*number, *min, *max).ok_or_else(|| self.reject(value))
+            }
+            (Self::Share { min, max }, SettingValue::Integer(number)) => {
+                within(*number as f64, *min, *max).ok_or_else(|| self.reject(value))
+            }
             (Self::Id, SettingValue::Text(_) | SettingValue::Integer(_)) => {
                 self.word(value).map(Value::Text)
             }
@@ -311,6 +329,9 @@ impl Kind {
     }
 
     fn reject(&self, value: &SettingValue) -> Rejected {
+        if matches!(value, SettingValue::Number(_)) && !matches!(self, Self::Share { .. }) {
+            return self.reject_type("a fraction");
+        }
         // A key pasted into the wrong kind of value must not come back in the message.
         let found = match (self, value) {
             (Self::Secret, _) => "the value".to_owned(),
@@ -337,6 +358,17 @@ impl Kind {
 /// The longest single argument of a helper, in characters. An argument may be empty.
 const MAX_ARGUMENT: usize = 4096;
 const ARGUMENT: Kind = Kind::Text { max: MAX_ARGUMENT };
+
+/// What is no number at all is within no bounds.
+fn within(number: f64, min: u16, max: u16) -> Option<Value> {
+    (share(min)..=share(max))
+        .contains(&number)
+        .then_some(Value::Share(number))
+}
+
+fn share(thousandths: u16) -> f64 {
+    f64::from(thousandths) / 1000.0
+}
 
 fn shown(text: &str) -> String {
     format!("{:?}", shortened(text, SHOWN))

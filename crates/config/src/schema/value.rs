@@ -23,6 +23,8 @@ pub enum SettingValue {
     Bool(bool),
     /// A whole number.
     Integer(i64),
+    /// A number with a fraction.
+    Number(f64),
     /// A string.
     Text(String),
     /// A list.
@@ -50,7 +52,7 @@ impl SettingValue {
                 .map(Self::from_toml)
                 .collect::<Result<_, _>>()
                 .map(Self::List),
-            toml_edit::Value::Float(_) => Err("a fraction"),
+            toml_edit::Value::Float(number) => Ok(Self::Number(*number.value())),
             toml_edit::Value::Datetime(_) => Err("a date"),
             toml_edit::Value::InlineTable(_) => Err("a section"),
         }
@@ -60,6 +62,7 @@ impl SettingValue {
         match self {
             Self::Bool(flag) => (*flag).into(),
             Self::Integer(number) => (*number).into(),
+            Self::Number(number) => (*number).into(),
             Self::Text(text) => text.as_str().into(),
             Self::List(items) => {
                 toml_edit::Value::Array(items.iter().map(Self::to_toml).collect::<Array>())
@@ -80,6 +83,7 @@ impl fmt::Display for SettingValue {
 pub(crate) enum Value {
     Flag(bool),
     Count(u64),
+    Share(f64),
     Text(String),
     List(Vec<String>),
     Path(PathBuf),
@@ -119,6 +123,7 @@ macro_rules! from_value {
 from_value! {
     Flag => bool,
     Count => u64,
+    Share => f64,
     Text => String,
     List => Vec<String>,
     Path => PathBuf,

@@ -241,6 +241,26 @@ fn refusals_name_line_section_key_value_and_the_way_out() {
             "config.toml:2: [fermix_core.agent] daily_token_budget: is a fraction; expected: whole number, at least 0, for example 4096",
         ),
         (
+            "[fermix_core.compaction]\nthreshold = 0.05\n",
+            "config.toml:2: [fermix_core.compaction] threshold: `0.05` is not accepted; expected: number, 0.1 to 1, for example 0.75",
+        ),
+        (
+            "[fermix_core.compaction]\nthreshold = 2\n",
+            "config.toml:2: [fermix_core.compaction] threshold: `2` is not accepted; expected: number, 0.1 to 1, for example 0.75",
+        ),
+        (
+            "[fermix_core.compaction]\nthreshold = nan\n",
+            "config.toml:2: [fermix_core.compaction] threshold: `nan` is not accepted; expected: number, 0.1 to 1, for example 0.75",
+        ),
+        (
+            "[fermix_core.compaction]\nthreshold = \"0.5\"\n",
+            "config.toml:2: [fermix_core.compaction] threshold: \"0.5\" is not accepted; expected: number, 0.1 to 1, for example 0.75",
+        ),
+        (
+            "[fermix_core.compaction]\nreasoning_effort = \"maximum\"\n",
+            "config.toml:2: [fermix_core.compaction] reasoning_effort: \"maximum\" is not accepted; accepted: none, low, medium, high, xhigh, max",
+        ),
+        (
             "[fermix_core.agent.name]\n",
             "config.toml:1: [fermix_core.agent] name: is a section; expected: string, one line, at most 100 characters, for example \"a name\"",
         ),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use fermix_config::commands::{CommandEntry, CommandsConfig};
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
-    Agent, ApproveMode, ChannelConfig, Channels, Config, ConfineConfig, EnvConfig, EnvSource,
-    ModelOverride, Personalization, ProviderId, ProviderSettings, RouteSetting, Routing,
+    Agent, ApproveMode, ChannelConfig, Channels, Compaction, Config, ConfineConfig, EnvConfig,
+    EnvSource, ModelOverride, Personalization, ProviderId, ProviderSettings, RouteSetting, Routing,
     SandboxConfig, env,
 };
 use pretty_assertions::{assert_eq, assert_ne};
@@ -126,6 +126,7 @@ fn every_field_comes_from_a_key_of_the_table() {
     let Config {
         timezone,
         agent,
+        compaction,
         personalization,
         providers,
         routing,
@@ -151,6 +152,13 @@ fn every_field_comes_from_a_key_of_the_table() {
             before.tool_search
         )
     );
+    let Compaction {
+        enabled,
+        threshold,
+        reasoning_effort,
+    } = compaction;
+    assert!(!enabled && threshold != before.compaction.threshold);
+    assert_ne!(reasoning_effort, before.compaction.reasoning_effort);
     let Personalization {
         user_name,
         timezone,

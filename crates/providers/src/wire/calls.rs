@@ -28,25 +28,12 @@ pub(crate) struct RawCall {
     pub arguments: String,
 }
 
-/// Drops what comes after the first [`MAX_CALLS`] calls, and says whether there was anything.
-///
-/// Text stays. What only the provider understands goes with the call it led up to: without that
-/// call the provider would refuse it.
-pub(crate) fn limit(items: &mut Vec<Item>) -> bool {
-    let is_call = |(_, item): &(usize, &Item)| matches!(item, Item::Call(_));
-    let beyond = items.iter().enumerate().filter(is_call).nth(MAX_CALLS);
-    let Some((at, _)) = beyond else {
-        return false;
-    };
-    let rest = items.split_off(at);
-    while matches!(items.last(), Some(Item::Kept(_))) {
-        items.pop();
-    }
-    items.extend(
-        rest.into_iter()
-            .filter(|item| matches!(item, Item::Text(_))),
-    );
-    true
+/// How many calls `items` hold.
+pub(crate) fn number_of_calls(items: &[Item]) -> usize {
+    items
+        .iter()
+        .filter(|item| matches!(item, Item::Call(_)))
+        .count()
 }
 
 /// Gives every call exactly one arguments text and an id of its own.
@@ -65,8 +52,7 @@ pub(crate) fn settle(items: Vec<Item>, conversation: &[Message]) -> Vec<Item> {
         }
     }
     let mut position = taken.len();
-    let raw_calls = items.iter().filter(|item| matches!(item, Item::Call(_)));
-    let mut room = MAX_CALLS.saturating_sub(raw_calls.count());
+    let mut room = MAX_CALLS.saturating_sub(number_of_calls(&items));
     let mut settled = Vec::with_capacity(items.len());
     for item in items {
         let Item::Call(call) = item else {

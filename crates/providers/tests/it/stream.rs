@@ -266,26 +266,15 @@ async fn an_answer_holds_only_so_many_calls() {
         Step::raw_calls((0..count).map(|number| ("convert", format!("{{\"to\":\"{number}\"}}"))))
     };
     for wire in WIRES {
-        let model = FakeModel::start([calls(256)]);
-        let (response, _) = on(wire, &model).first(&request("go")).await.0.unwrap();
-        assert_eq!(response.message.tool_calls.len(), 256, "{wire}");
-        assert_eq!(
-            response.message.tool_calls[200].arguments,
-            r#"{"to":"200"}"#
-        );
-
-        // Those beyond are dropped, and the conversation goes on without them.
-        let model = FakeModel::start_with(
-            [calls(300), Step::say("go on")],
-            Checks::all().without(Rule::Replay),
-        );
+        // No call is dropped, however many of them the loop will decline.
+        let model = FakeModel::start([calls(4096), Step::say("go on")]);
         let setup = on(wire, &model);
         let mut conversation = request("go");
         let (response, _) = setup.first(&conversation).await.0.unwrap();
         let kept = &response.message.tool_calls;
         assert_eq!(
-            (kept.len(), kept[255].arguments.as_str()),
-            (256, r#"{"to":"255"}"#),
+            (kept.len(), kept[4095].arguments.as_str()),
+            (4096, r#"{"to":"4095"}"#),
             "{wire}"
         );
         append(&mut conversation, &response, &[]);
@@ -293,9 +282,21 @@ async fn an_answer_holds_only_so_many_calls() {
         setup.next(route, &conversation).await.unwrap();
         model.assert_clean();
 
+        // Beyond that the answer is none.
+        let model = FakeModel::start([calls(4097)]);
+        let error = on(wire, &model).first(&request("go")).await.0.unwrap_err();
+        assert_eq!(
+            (error.kind, error.message.as_str()),
+            (
+                ErrorKind::Provider,
+                "the answer holds 4097 tool calls and 4096 are taken, so none of them ran"
+            ),
+            "{wire}"
+        );
+
         // Calls run together count one by one; those there is no room for stay one call, which
         // dispatch refuses.
-        let merged = r#"{"to":"a"}"#.repeat(200);
+        let merged = r#"{"to":"a"}"#.repeat(3000);
         let model = FakeModel::start([Step::raw_calls([
             ("convert", merged.as_str()),
             ("convert", merged.as_str()),
@@ -303,8 +304,8 @@ async fn an_answer_holds_only_so_many_calls() {
         let (response, _) = on(wire, &model).first(&request("go")).await.0.unwrap();
         let calls = &response.message.tool_calls;
         assert_eq!(
-            (calls.len(), calls[200].arguments == merged),
-            (201, true),
+            (calls.len(), calls[3000].arguments == merged),
+            (3001, true),
             "{wire}"
         );
     }

@@ -1,20 +1,39 @@
 //! Loading the end of a conversation so that it can be sent as it is.
 
-use std::collections::HashSet;
+use fermix_types::ConversationKey;
+use rusqlite::{Connection, OptionalExtension as _, params};
 
-use fermix_types::{ConversationKey, UnixMillis};
-use rusqlite::{Connection, Row, params};
+use super::repair::{self, Mended};
+use super::{Checkpoint, HistoryLimits, MessageId, Replay};
 
-use super::{HistoryLimits, MessageId, MessageKind, Role, StoredMessage, is_blank};
+/// The newest checkpoints of a session that are looked at for one that is whole.
+const MAX_CHECKPOINTS: i64 = 32;
 
-/// The ids and lengths of the session's messages, oldest first, without the first few.
-const SIZES: &str = "SELECT m.id, octet_length(m.text) + ifnull(octet_length(m.work_note), 0)
-     FROM conversation c
-     JOIN message m ON m.conversation_id = c.id AND m.session = c.session
-     WHERE c.channel = ?1 AND c.chat_id = ?2 AND c.thread = ?3
-     ORDER BY m.id LIMIT -1 OFFSET ?4";
+/// The present session of a conversation.
+pub(super) struct Session {
+    pub(super) conversation: i64,
+    pub(super) number: i64,
+}
 
-/// The end of the present session within `limits`, oldest first, repaired.
+/// The present session, or nothing for a conversation nobody began.
+pub(super) fn session(
+    connection: &Connection,
+    key: &ConversationKey,
+) -> rusqlite::Result<Option<Session>> {
+    connection
+        .prepare_cached(
+            "SELECT id, session FROM conversation WHERE channel = ?1 AND chat_id = ?2 AND thread = ?3",
+        )?
+        .query_row(params![key.channel, key.chat_id, key.thread], |row| {
+            Ok(Session {
+                conversation: row.get(0)?,
+                number: row.get(1)?,
+            })
+        })
+        .optional()
+}
+
+/// The end of the present session within `limits`, oldest first, repaired; and how much was.
 ///
 /// The start moves in blocks, not by one message a message: a provider caches the beginning of
 /// what it is sent, and a start that slides on every turn never finds its cache again. Where it
@@ -23,44 +42,133 @@ pub(super) fn load(
     connection: &Connection,
     key: &ConversationKey,
     limits: HistoryLimits,
-) -> rusqlite::Result<Vec<StoredMessage>> {
+) -> rusqlite::Result<(Replay, usize)> {
+    let Some(session) = session(connection, key)? else {
+        return Ok((Replay::default(), 0));
+    };
+    let (checkpoint, damaged) = checkpoint(connection, &session)?;
+    let after = checkpoint
+        .as_ref()
+        .map_or(0, |found| found.covers_through.0);
+    let of_session = params![session.conversation, session.number, after];
     let count: i64 = connection
         .prepare_cached(
-            "SELECT count(*) FROM conversation c
-             JOIN message m ON m.conversation_id = c.id AND m.session = c.session
-             WHERE c.channel = ?1 AND c.chat_id = ?2 AND c.thread = ?3",
+            "SELECT count(*) FROM message
+             WHERE conversation_id = ?1 AND session = ?2 AND id > ?3 AND kind = 'message'",
         )?
-        .query_row(params![key.channel, key.chat_id, key.thread], |row| {
-            row.get(0)
-        })?;
-    let skipped = skipped(usize::try_from(count).unwrap_or(0), limits.max_messages);
+        .query_row(of_session, |row| row.get(0))?;
+    let count = usize::try_from(count).unwrap_or(0);
+    let skipped = skipped(count, limits.max_messages);
     // The lengths come first, so that a text that does not fit is never loaded.
     let mut sizes = Vec::new();
-    let mut statement = connection.prepare_cached(SIZES)?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id, octet_length(text) + ifnull(octet_length(work_note), 0) FROM message
+         WHERE conversation_id = ?1 AND session = ?2 AND id > ?3 AND kind = 'message'
+         ORDER BY id LIMIT -1 OFFSET ?4",
+    )?;
     let offset = i64::try_from(skipped).unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![key.channel, key.chat_id, key.thread, offset])?;
+    let mut rows = statement.query(params![session.conversation, session.number, after, offset])?;
     while let Some(row) = rows.next()? {
         let bytes = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
         sizes.push((row.get::<_, i64>(0)?, bytes));
     }
     let lengths: Vec<usize> = sizes.iter().map(|(_, bytes)| *bytes).collect();
-    let Some((first, _)) = sizes.get(start(&lengths, limits.max_bytes)) else {
-        return Ok(Vec::new());
+    let start = start(&lengths, limits.max_bytes);
+    let mended = match sizes.get(start) {
+        Some((first, _)) => messages(connection, &session, *first, skipped + start > 0)?,
+        None => Mended::default(),
     };
+    let peak_tokens = peak(connection, &session, checkpoint.as_ref())?;
+    let replay = Replay {
+        checkpoint,
+        messages: mended.messages,
+        left_out: (skipped + start) as u64,
+        peak_tokens,
+    };
+    Ok((replay, mended.damaged + damaged))
+}
+
+fn messages(
+    connection: &Connection,
+    session: &Session,
+    first: i64,
+    is_cut: bool,
+) -> rusqlite::Result<Mended> {
     let mut statement = connection.prepare_cached(
-        "SELECT m.id, m.role, m.kind, m.guest, m.created_at, m.reply_to, m.provider, m.model,
-                m.text, m.work_note
-         FROM conversation c
-         JOIN message m ON m.conversation_id = c.id AND m.session = c.session
-         WHERE c.channel = ?1 AND c.chat_id = ?2 AND c.thread = ?3 AND m.id >= ?4
-         ORDER BY m.id",
+        "SELECT id, role, guest, created_at, reply_to, provider, model, text, work_note
+         FROM message
+         WHERE conversation_id = ?1 AND session = ?2 AND id >= ?3 AND kind = 'message'
+         ORDER BY id",
     )?;
-    let mut rows = statement.query(params![key.channel, key.chat_id, key.thread, first])?;
-    let mut messages = Vec::new();
+    let mut rows = statement.query(params![session.conversation, session.number, first])?;
+    let mut read = Vec::new();
     while let Some(row) = rows.next()? {
-        messages.extend(message(row)?);
+        read.push(repair::message(row)?);
     }
-    Ok(repaired(messages))
+    Ok(repair::mended(read, is_cut.then_some(MessageId(first))))
+}
+
+/// The newest checkpoint that is whole, and how many newer ones are not.
+pub(super) fn checkpoint(
+    connection: &Connection,
+    session: &Session,
+) -> rusqlite::Result<(Option<Checkpoint>, usize)> {
+    let mut statement = connection.prepare_cached(
+        "SELECT k.id, k.covers_through, k.guest, k.tells_of_owner, k.created_at, k.text
+         FROM message k
+         WHERE k.conversation_id = ?1 AND k.session = ?2 AND k.kind = 'checkpoint_summary'
+         ORDER BY k.id DESC LIMIT ?3",
+    )?;
+    let mut rows = statement.query(params![
+        session.conversation,
+        session.number,
+        MAX_CHECKPOINTS
+    ])?;
+    let mut damaged = 0;
+    while let Some(row) = rows.next()? {
+        if let Some(found) = repair::checkpoint(row)?
+            && exists(connection, session, found.covers_through)?
+        {
+            return Ok((Some(found), damaged));
+        }
+        damaged += 1;
+    }
+    Ok((None, damaged))
+}
+
+/// Whether `id` is a message of the session.
+fn exists(connection: &Connection, session: &Session, id: MessageId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM message
+             WHERE id = ?1 AND conversation_id = ?2 AND session = ?3 AND kind = 'message'",
+        )?
+        .exists(params![id.0, session.conversation, session.number])
+}
+
+/// The peak of the last turn that ended after the checkpoint.
+fn peak(
+    connection: &Connection,
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+) -> rusqlite::Result<Option<u64>> {
+    let peak: Option<Option<i64>> = connection
+        .prepare_cached(
+            "SELECT peak_tokens FROM message
+             WHERE conversation_id = ?1 AND session = ?2 AND kind = 'message' AND role <> 'user'
+               AND id > ?3
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(
+            params![
+                session.conversation,
+                session.number,
+                checkpoint.map_or(0, |found| found.id.0)
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(peak.flatten().and_then(|peak| u64::try_from(peak).ok()))
 }
 
 /// How many of the oldest of `count` messages are left out so that at most `max_messages` stay:
@@ -100,54 +208,4 @@ fn start(lengths: &[usize], max_bytes: usize) -> usize {
         }
     }
     start
-}
-
-/// `None` for a row of a role or kind this binary does not know.
-fn message(row: &Row<'_>) -> rusqlite::Result<Option<StoredMessage>> {
-    let role = match row.get_ref(1)?.as_str()? {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "marker" => Role::Marker,
-        _ => return Ok(None),
-    };
-    let kind = match row.get_ref(2)?.as_str()? {
-        "message" => MessageKind::Message,
-        "checkpoint_summary" => MessageKind::CheckpointSummary,
-        _ => return Ok(None),
-    };
-    Ok(Some(StoredMessage {
-        id: MessageId(row.get(0)?),
-        role,
-        kind,
-        text: row.get(8)?,
-        guest: row.get(3)?,
-        at: UnixMillis(row.get(4)?),
-        reply_to: row.get::<_, Option<i64>>(5)?.map(MessageId),
-        work_note: row.get(9)?,
-        provider: row.get(6)?,
-        model: row.get(7)?,
-    }))
-}
-
-/// Without blank texts, and without answers whose request is not there: it was cut off by the
-/// limits, or the row is gone.
-fn repaired(messages: Vec<StoredMessage>) -> Vec<StoredMessage> {
-    let mut requests = HashSet::new();
-    messages
-        .into_iter()
-        .filter(|message| {
-            if is_blank(&message.text) {
-                return false;
-            }
-            match message.role {
-                Role::User => {
-                    requests.insert(message.id);
-                    true
-                }
-                Role::Assistant | Role::Marker => message
-                    .reply_to
-                    .is_some_and(|request| requests.contains(&request)),
-            }
-        })
-        .collect()
 }

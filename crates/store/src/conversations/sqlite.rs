@@ -1,5 +1,8 @@
 //! Conversations in SQLite.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use async_trait::async_trait;
 use fermix_types::{ConversationKey, UnixMillis, text};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
@@ -8,11 +11,14 @@ use super::usage::counts;
 use super::{
     ACCEPTED_FOR_MILLIS, ACCEPTED_IDS, Appended, ConversationLog, ConversationSummary,
     HistoryLimits, LogError, MAX_LISTED, MAX_PLATFORM_ID, MAX_TEXT, MAX_WORK_NOTE, MessageId,
-    NewUserMessage, ReplyContent, StoredMessage, TokenTotals, TurnRecord, UNFINISHED_MARKER,
-    history, is_blank,
+    NewCheckpoint, NewUserMessage, Replay, ReplyContent, TokenTotals, TurnRecord,
+    UNFINISHED_MARKER, history, is_blank,
 };
 use crate::error::StoreError;
 use crate::store::Store;
+
+/// The most conversations whose damage is reported.
+const MAX_REPORTED: usize = 512;
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
@@ -20,12 +26,23 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Debug)]
 pub struct Conversations {
     pub(super) store: Store,
+    /// The conversations whose damage stands in the log.
+    reported: Arc<Mutex<HashSet<ConversationKey>>>,
 }
 
 impl Conversations {
     /// The conversations in `store`.
     pub fn new(store: Store) -> Self {
-        Self { store }
+        Self {
+            store,
+            reported: Arc::default(),
+        }
+    }
+
+    /// Whether damage of this conversation is news. Said once: it is found again on every turn.
+    fn is_first_report(&self, key: &ConversationKey) -> bool {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.len() < MAX_REPORTED && reported.insert(key.clone())
     }
 }
 
@@ -89,7 +106,7 @@ impl ConversationLog for Conversations {
                     .prepare_cached(
                         "SELECT m.id FROM conversation c JOIN message m
                          ON m.conversation_id = c.id AND m.session = c.session
-                         WHERE c.id = ?1 ORDER BY m.id DESC LIMIT 1",
+                         WHERE c.id = ?1 AND m.kind = 'message' ORDER BY m.id DESC LIMIT 1",
                     )?
                     .query_row([target.conversation], |row| row.get(0))
                     .optional()?;
@@ -107,14 +124,35 @@ impl ConversationLog for Conversations {
             .await
     }
 
-    async fn history(
+    async fn replay(
         &self,
         key: &ConversationKey,
         limits: HistoryLimits,
-    ) -> Result<Vec<StoredMessage>, LogError> {
+    ) -> Result<Replay, LogError> {
+        let wanted = key.clone();
+        let (replay, damaged) = self
+            .store
+            .read(move |connection| Ok::<_, LogError>(history::load(connection, &wanted, limits)?))
+            .await?;
+        if damaged > 0 && self.is_first_report(key) {
+            tracing::warn!(
+                conversation = %key,
+                damaged,
+                "stored messages are damaged; they were left out or mended"
+            );
+        }
+        Ok(replay)
+    }
+
+    async fn append_checkpoint(
+        &self,
+        key: &ConversationKey,
+        checkpoint: NewCheckpoint,
+    ) -> Result<MessageId, LogError> {
+        check_text(&checkpoint.text)?;
         let key = key.clone();
         self.store
-            .read(move |connection| Ok(history::load(connection, &key, limits)?))
+            .write(move |transaction| store_checkpoint(transaction, &key, &checkpoint))
             .await
     }
 
@@ -253,7 +291,7 @@ fn find_request(
         .prepare_cached(
             "SELECT m.conversation_id, m.session, m.guest
              FROM message m JOIN conversation c ON c.id = m.conversation_id
-             WHERE m.id = ?1 AND m.role = 'user'
+             WHERE m.id = ?1 AND m.role = 'user' AND m.kind = 'message'
                AND c.channel = ?2 AND c.chat_id = ?3 AND c.thread = ?4",
         )?
         .query_row(params![id.0, key.channel, key.chat_id, key.thread], |row| {
@@ -292,8 +330,8 @@ fn store_ending(
             "INSERT INTO message
                  (conversation_id, session, role, text, guest, created_at, reply_to, work_note,
                   provider, model, prompt_tokens, completion_tokens, cached_tokens,
-                  cache_creation_tokens)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                  cache_creation_tokens, peak_tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -311,6 +349,7 @@ fn store_ending(
             record.tokens.completion.map(to_sql),
             record.tokens.cached.map(to_sql),
             record.tokens.cache_creation.map(to_sql),
+            record.peak_tokens.map(to_sql),
         ])?;
     // The only thing an ending can collide with is another ending of the same request.
     if inserted == 0 {
@@ -323,12 +362,66 @@ fn store_ending(
     Ok(MessageId(id))
 }
 
+fn store_checkpoint(
+    transaction: &Transaction<'_>,
+    key: &ConversationKey,
+    checkpoint: &NewCheckpoint,
+) -> Result<MessageId, LogError> {
+    let session = history::session(transaction, key)?.ok_or(LogError::Stale)?;
+    let (standing, _) = history::checkpoint(transaction, &session)?;
+    if standing.as_ref().map(|found| found.id) != checkpoint.replaces {
+        return Err(LogError::Stale);
+    }
+    let boundary = checkpoint.covers_through.0;
+    let is_forward = standing.is_none_or(|found| found.covers_through.0 < boundary);
+    // The boundary is the end of a turn, and nothing behind it answers anything before it: neither
+    // an answer that is stored nor one that is still to come.
+    let is_between_turns = transaction
+        .prepare_cached(
+            "SELECT 1 FROM message b
+             WHERE b.id = ?3 AND b.conversation_id = ?1 AND b.session = ?2
+               AND b.kind = 'message' AND b.role <> 'user'
+               AND NOT EXISTS (
+                   SELECT 1 FROM message a
+                   WHERE a.conversation_id = ?1 AND a.session = ?2 AND a.id > ?3
+                     AND a.kind = 'message' AND a.reply_to <= ?3)",
+        )?
+        .exists(params![session.conversation, session.number, boundary])?;
+    if !is_forward || !is_between_turns {
+        return Err(LogError::Stale);
+    }
+    let id = transaction
+        .prepare_cached(
+            "INSERT INTO message
+                 (conversation_id, session, role, kind, text, guest, created_at, covers_through,
+                  tells_of_owner, provider, model, prompt_tokens, completion_tokens, cached_tokens,
+                  cache_creation_tokens)
+             VALUES (?1, ?2, 'user', 'checkpoint_summary', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .insert(params![
+            session.conversation,
+            session.number,
+            checkpoint.text,
+            checkpoint.guest,
+            checkpoint.at.0,
+            boundary,
+            checkpoint.tells_of_owner,
+            checkpoint.provider,
+            checkpoint.model,
+            checkpoint.tokens.prompt.map(to_sql),
+            checkpoint.tokens.completion.map(to_sql),
+            checkpoint.tokens.cached.map(to_sql),
+            checkpoint.tokens.cache_creation.map(to_sql),
+        ])?;
+    Ok(MessageId(id))
+}
+
 fn list(connection: &Connection, limit: i64) -> rusqlite::Result<Vec<ConversationSummary>> {
     connection
         .prepare_cached(
             "SELECT c.channel, c.chat_id, c.thread, c.created_at, c.updated_at,
                     (SELECT count(*) FROM message m
-                     WHERE m.conversation_id = c.id AND m.session = c.session)
+                     WHERE m.conversation_id = c.id AND m.session = c.session AND m.kind = 'message')
              FROM conversation c ORDER BY c.updated_at DESC, c.id DESC LIMIT ?1",
         )?
         .query_map([limit], |row| {
@@ -370,7 +463,7 @@ fn totals(connection: &Connection, day: UnixMillis) -> rusqlite::Result<Vec<Toke
     let start = day.0.div_euclid(DAY_MILLIS).saturating_mul(DAY_MILLIS);
     connection
         .prepare_cached(
-            "SELECT provider, model, count(*),
+            "SELECT provider, model, sum(kind = 'message'),
                     iif(count(prompt_tokens) > 0, total(prompt_tokens), NULL),
                     iif(count(completion_tokens) > 0, total(completion_tokens), NULL),
                     iif(count(cached_tokens) > 0, total(cached_tokens), NULL),

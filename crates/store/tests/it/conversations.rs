@@ -8,7 +8,7 @@ use fermix_types::{ConversationKey, UnixMillis};
 
 use crate::{Home, NOON, chat};
 
-const ALL: HistoryLimits = HistoryLimits {
+pub(crate) const ALL: HistoryLimits = HistoryLimits {
     max_messages: 1_000,
     max_bytes: 1 << 20,
 };
@@ -31,7 +31,7 @@ fn sent(id: &str, at: UnixMillis) -> NewUserMessage {
     }
 }
 
-async fn ask(log: &dyn ConversationLog, key: &ConversationKey, text: &str) -> MessageId {
+pub(crate) async fn ask(log: &dyn ConversationLog, key: &ConversationKey, text: &str) -> MessageId {
     match log.append_user(key, said(text)).await.unwrap() {
         Appended::Stored(id) => id,
         Appended::Duplicate(id) => panic!("{text} was taken for {id:?}"),
@@ -52,7 +52,7 @@ async fn answer(
         .await
 }
 
-async fn texts(
+pub(crate) async fn texts(
     log: &dyn ConversationLog,
     key: &ConversationKey,
     limits: HistoryLimits,
@@ -85,6 +85,7 @@ async fn a_conversation_is_replayed_as_it_was_also_after_a_restart() {
             provider: Some("anthropic".to_owned()),
             model: Some("a-model".to_owned()),
             tokens: TokenCounts::default(),
+            peak_tokens: Some(70),
         };
         log.append_assistant(
             &key,

@@ -13,9 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fermix_store::{
-    Appended, ConversationLog as _, Conversations, NewUserMessage, ReplyContent, Store, StoreError,
-    StoreOptions, TurnRecord,
+    Appended, ConversationLog as _, Conversations, HistoryLimits, MessageId, NewCheckpoint,
+    NewUserMessage, ReplyContent, Store, StoreError, StoreOptions, TokenCounts, TurnRecord,
 };
+use fermix_types::ConversationKey;
 
 use crate::{Home, NOON, chat};
 
@@ -33,6 +34,8 @@ async fn child_writes_until_killed() {
         (None, path) => (PathBuf::from(path.unwrap_or_default()), 100_000),
     };
     let log = Conversations::new(Store::open(&path, &StoreOptions::default()).unwrap());
+    // Told apart by who runs it: by itself, exactly two messages a round are expected.
+    let checkpoints = own.is_none();
     for _ in 0..rounds {
         let run = log.next_session_number().await.unwrap();
         let key = chat(&format!("{}", run % 3));
@@ -52,17 +55,39 @@ async fn child_writes_until_killed() {
             ..TurnRecord::default()
         };
         let reply = ReplyContent::Text(format!("answer {run}"));
-        acknowledge(
-            log.append_assistant(&key, request, reply, record)
-                .await
-                .unwrap()
-                .0,
-        );
+        let answer = log
+            .append_assistant(&key, request, reply, record)
+            .await
+            .unwrap();
+        acknowledge(answer.0);
+        if checkpoints && run % 7 == 0 {
+            acknowledge(checkpoint(&log, &key, answer).await.0);
+        }
     }
     drop(log);
     if own.is_some() {
         assert_eq!(assert_whole(&path).await.len(), 2 * rounds);
     }
+}
+
+async fn checkpoint(log: &Conversations, key: &ConversationKey, through: MessageId) -> MessageId {
+    let limits = HistoryLimits {
+        max_messages: 1,
+        max_bytes: 1,
+    };
+    let before = log.replay(key, limits).await.unwrap().checkpoint;
+    let checkpoint = NewCheckpoint {
+        covers_through: through,
+        replaces: before.map(|before| before.id),
+        text: "what was said before".to_owned(),
+        guest: false,
+        tells_of_owner: true,
+        at: NOON,
+        provider: None,
+        model: None,
+        tokens: TokenCounts::default(),
+    };
+    log.append_checkpoint(key, checkpoint).await.unwrap()
 }
 
 fn acknowledge(id: i64) {
@@ -140,7 +165,8 @@ async fn assert_whole(path: &Path) -> Vec<i64> {
         0
     );
     // Each operation happened whole or not at all.
-    let requests = number("SELECT count(*) FROM message WHERE role = 'user'").await;
+    let requests =
+        number("SELECT count(*) FROM message WHERE role = 'user' AND kind = 'message'").await;
     let accepted = number(
         "SELECT count(*) FROM message m JOIN accepted_id a ON a.message_id = m.id AND a.platform_id = m.platform_id",
     )
@@ -155,6 +181,12 @@ async fn assert_whole(path: &Path) -> Vec<i64> {
         number("SELECT count(*) FROM message WHERE trim(text) = ''").await,
         0
     );
+    // A checkpoint stands for something, or it is not there.
+    let hollow =
+        "SELECT count(*) FROM message k WHERE k.kind = 'checkpoint_summary' AND NOT EXISTS (
+             SELECT 1 FROM message m WHERE m.id = k.covers_through AND m.id < k.id
+               AND m.conversation_id = k.conversation_id AND m.session = k.session)";
+    assert_eq!(number(hollow).await, 0);
     store
         .read::<_, StoreError, _>(|connection| {
             let mut statement = connection.prepare("SELECT id FROM message ORDER BY id")?;

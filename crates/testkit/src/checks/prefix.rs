@@ -78,6 +78,7 @@ impl Conversations {
                 );
             }
             compare_messages(Rule::StableMessages, before, &sent, &mut findings);
+            compare_items(before, &sent, &mut findings);
         } else if let Some(before) = conversation.offering.as_ref()
             && let (Some(old), Some(new)) = (&before.tools, &sent.tools)
         {
@@ -272,6 +273,55 @@ fn compare_messages(rule: Rule, before: &Sent, sent: &Sent, findings: &mut Vec<F
             return;
         }
     }
+}
+
+/// Compares what stays when the texts of results do not: which items there are, and in which order.
+/// Images come and go with the results they belong to.
+fn compare_items(before: &Sent, sent: &Sent, findings: &mut Vec<Finding>) {
+    let old = before.messages.iter().filter_map(|item| shape(item));
+    let mut new = sent.messages.iter().filter_map(|item| shape(item));
+    for (index, old) in old.enumerate() {
+        let new = new.next().unwrap_or_default();
+        if old != new {
+            let what = format!("item {index} of the turn");
+            compare(
+                Rule::StableItems,
+                &what,
+                before.number,
+                &old,
+                &new,
+                findings,
+            );
+            return;
+        }
+    }
+}
+
+/// An item without the text of a result; nothing for one that only shows images of results.
+fn shape(item: &str) -> Option<String> {
+    let Ok(mut value) = serde_json::from_str::<Value>(item) else {
+        return Some(item.to_owned());
+    };
+    if value["type"] == "function_call_output" {
+        value["output"] = Value::Null;
+    } else if value["role"] == "tool" {
+        value["content"] = Value::Null;
+    } else {
+        let blocks = value["content"].as_array_mut().into_iter().flatten();
+        for block in blocks.filter(|block| block["type"] == "tool_result") {
+            for name in ["content", "is_error"] {
+                if let Some(members) = block.as_object_mut() {
+                    members.shift_remove(name);
+                }
+            }
+        }
+        let shown = value.to_string();
+        if has_image(&shown) {
+            return None;
+        }
+        return Some(shown);
+    }
+    Some(value.to_string())
 }
 
 /// The first place where two texts differ, a little of each.

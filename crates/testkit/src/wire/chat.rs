@@ -62,6 +62,7 @@ pub(super) fn render(
         return Rendered { events, issued };
     }
     let finish = match (reply.truncated, reply.calls.is_empty()) {
+        _ if reply.declined => "content_filter",
         (true, _) => "length",
         (false, false) => "tool_calls",
         (false, true) => "stop",

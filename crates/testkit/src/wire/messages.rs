@@ -85,6 +85,7 @@ pub(super) fn render(
         return Rendered { events, issued };
     }
     let reason = match (reply.truncated, reply.calls.is_empty()) {
+        _ if reply.declined => "refusal",
         (true, _) => "max_tokens",
         (false, false) => "tool_use",
         (false, true) => "end_turn",

@@ -39,7 +39,7 @@ pub(super) fn render(
         stream.call(call, position, call_id.as_deref());
         issued.call_ids.extend(call_id);
     }
-    let (kind, status) = match (&reply.failure, reply.truncated) {
+    let (kind, status) = match (&reply.failure, reply.truncated || reply.declined) {
         (Some(_), _) => ("response.failed", "failed"),
         (None, true) => ("response.incomplete", "incomplete"),
         (None, false) => ("response.completed", "completed"),
@@ -47,6 +47,8 @@ pub(super) fn render(
     let mut last = response(status, &stream.output);
     if let Some(failure) = &reply.failure {
         last["error"] = json!({"code": "server_error", "message": failure});
+    } else if reply.declined {
+        last["incomplete_details"] = json!({"reason": "content_filter"});
     } else if reply.truncated {
         last["incomplete_details"] = json!({"reason": "max_output_tokens"});
     }

@@ -83,7 +83,7 @@ async fn inside_a_turn_nothing_before_the_new_messages_changes() {
         let expected = if wire == Wire::Messages {
             vec![]
         } else {
-            vec![Rule::StableMessages]
+            vec![Rule::StableMessages, Rule::StableItems]
         };
         let mut keyed = first.clone();
         keyed["prompt_cache_key"] = "c1".into();
@@ -97,6 +97,41 @@ async fn inside_a_turn_nothing_before_the_new_messages_changes() {
         assert_eq!(
             broken(wire, &[keyed, rewritten]).await,
             expected,
+            "{wire:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_shortened_result_keeps_its_place() {
+    for wire in Wire::ALL {
+        let ask = vec![user(wire, "read a")];
+        let steps = |result: Value| {
+            let items = [ask.clone(), step(wire, &["c1"]), vec![result]].concat();
+            let more = [step(wire, &["c2"]), results(wire, &["c2"])].concat();
+            request(wire, &[items, more].concat())
+        };
+        let result = results(wire, &["c1"]).remove(0);
+        let mut shortened = result.clone();
+        match wire {
+            Wire::Responses => shortened["output"] = "short".into(),
+            Wire::Chat => shortened["content"] = "short".into(),
+            Wire::Messages => shortened["content"][0]["content"] = "short".into(),
+        }
+        let before = [ask.clone(), step(wire, &["c1"]), vec![result]].concat();
+        let before = request(wire, &before);
+        assert_eq!(
+            broken(wire, &[before.clone(), steps(shortened.clone())]).await,
+            [Rule::StableMessages],
+            "{wire:?}"
+        );
+        let tolerant = Checks::all().for_shortened_results();
+        let bodies = [before.clone(), steps(shortened)];
+        assert_eq!(broken_with(tolerant.clone(), wire, &bodies).await, []);
+        let gone = [ask.clone(), step(wire, &["c2"]), results(wire, &["c2"])].concat();
+        assert_eq!(
+            broken_with(tolerant, wire, &[before, request(wire, &gone)]).await,
+            [Rule::StableItems],
             "{wire:?}"
         );
     }

@@ -26,9 +26,9 @@ fn a_held_database_is_named_and_other_failures_point_to_the_traces() {
     ] {
         let failure = TurnFailure::of_log(LogError::Store(error));
         assert_eq!(failure.kind(), kind);
-        let owners = failure.sentence(Trust::Operator).unwrap();
+        let owners = failure.sentence(Trust::Operator, false).unwrap();
         assert!(owners.contains(words), "{owners}");
-        let guests = failure.sentence(Trust::Guest).unwrap();
+        let guests = failure.sentence(Trust::Guest, false).unwrap();
         assert!(
             !guests.contains("memory.db") && !guests.contains("traces"),
             "{guests}"

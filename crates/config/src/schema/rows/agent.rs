@@ -2,7 +2,7 @@
 
 use super::super::kind::Kind;
 use super::super::{KeyDoc, put};
-use super::{ANY_COUNT, PROVIDERS, UNSET, row};
+use super::{ANY_COUNT, EFFORTS, PROVIDERS, UNSET, row};
 
 pub(super) static ROWS: &[KeyDoc] = &[
     row(
@@ -49,6 +49,32 @@ pub(super) static ROWS: &[KeyDoc] = &[
         "false",
         "A turn that has read text from outside (web pages, plugins, MCP servers) asks the owner before it runs code, writes a file that something runs later, or sends data out, web requests included. Where nobody can be asked, such a call is refused. Scheduled runs refuse it in any case, unless the job's own `allowed_tools` names the tool.",
         |c, _, v| put(&mut c.agent.ask_when_tainted, v),
+    ),
+    row(
+        "fermix_core.compaction.enabled",
+        Kind::Flag,
+        "true",
+        "Whether the older part of a long conversation is summarised when it fills the model's window; otherwise it is \
+         left out.",
+        |c, _, v| put(&mut c.compaction.enabled, v),
+    ),
+    row(
+        "fermix_core.compaction.threshold",
+        Kind::Share {
+            min: 100,
+            max: 1000,
+        },
+        "0.85",
+        "How much of the model's window may be in use before older text is shortened: tool results within a turn, \
+         messages between turns.",
+        |c, _, v| put(&mut c.compaction.threshold, v),
+    ),
+    row(
+        "fermix_core.compaction.reasoning_effort",
+        EFFORTS,
+        "\"medium\"",
+        "How hard the model thinks when it shortens.",
+        |c, _, v| put(&mut c.compaction.reasoning_effort, v),
     ),
     row(
         "fermix_core.personalization.user_name",
