@@ -338,6 +338,7 @@ fn settings(parts: &Parts) -> SandboxSettings {
         mode: config.mode,
         workspace_root: config.workspace_root.clone(),
         allowed_roots: config.allowed_roots.clone(),
+        read_roots: config.read_roots.clone(),
         blocked_roots: config.blocked_roots.clone(),
         env: env_policy(config),
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::roots::RootAccess;
 use crate::sandbox::Sandbox;
 use crate::settings::Scope;
 
@@ -53,12 +54,14 @@ impl Jail {
 impl Sandbox {
     /// The view of a command of this turn: its roots, the toolchains, the configured network.
     pub fn jail(&self, scope: &Scope) -> Jail {
+        let roots = self.roots(scope);
+        let of = |access: RootAccess| {
+            let fitting = roots.iter().filter(|root| root.access == access);
+            fitting.map(|root| root.path.clone()).collect()
+        };
         Jail {
-            writable: self
-                .roots(scope)
-                .iter()
-                .map(|root| root.path.clone())
-                .collect(),
+            writable: of(RootAccess::ReadWrite),
+            readable: of(RootAccess::ReadOnly),
             toolchains: true,
             network: Network::Allowed,
             ..Jail::default()

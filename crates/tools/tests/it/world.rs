@@ -64,6 +64,7 @@ impl World {
             mode: SandboxMode::Standard,
             workspace_root: home.workspace(),
             allowed_roots: Vec::new(),
+            read_roots: Vec::new(),
             blocked_roots: Vec::new(),
             env: EnvPolicy::default(),
         };
