@@ -39,6 +39,9 @@ fn run() -> Exit {
         | Verb::Capabilities(_)
         | Verb::Tools(_)
         | Verb::Config(_)
+        | Verb::Sandbox(_)
+        | Verb::Grant(_)
+        | Verb::Revoke(_)
         | Verb::Traces(_) => {}
     }
     let environment = Environment::capture();
@@ -52,6 +55,9 @@ fn run() -> Exit {
         Verb::Capabilities(args) => commands::capabilities::run(&args, &start),
         Verb::Tools(verb) => commands::tools::run(verb, &start),
         Verb::Config(verb) => commands::config::run(verb, &start),
+        Verb::Sandbox(verb) => commands::sandbox::run(verb, &start),
+        Verb::Grant(verb) => commands::grant::run(verb, &start),
+        Verb::Revoke(verb) => commands::revoke::run(verb, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use fermix_approvals::PolicyDesk;
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{Catalog, Deferral, RegistrationError, Registry};
 use fermix_config::{Config, EnvLookup, EnvMode, Environment, Home, Routing, SandboxConfig};
@@ -21,6 +22,7 @@ use fermix_tools::document::DocumentReader;
 use fermix_types::{Clock, TraceRow, TraceSink};
 
 use crate::clock::SystemClock;
+use crate::policy::{Following, desk_over};
 use crate::traces::{ContentCapture, TraceFiles};
 
 /// How Fermix names itself to servers.
@@ -133,6 +135,7 @@ impl LazyProviders {
 /// Everything that is built before the first turn.
 pub(crate) struct Assembled {
     pub(crate) sandbox: Sandbox,
+    pub(crate) policy: PolicyDesk,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) providers: Arc<LazyProviders>,
@@ -148,7 +151,18 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let trace = trace_files(parts, &clock);
-    let sandbox = sandbox(parts, &trace)?;
+    let (sandbox, extra_roots) = sandbox(parts, &trace)?;
+    let policy = desk_over(
+        &parts.home,
+        parts.config.sandbox.clone(),
+        Following {
+            sandbox: sandbox.clone(),
+            extra_roots,
+            commands_changed: Arc::new(|_| {}),
+            clock: Arc::clone(&clock),
+            trace: Arc::clone(&trace),
+        },
+    );
     let providers = Arc::new(LazyProviders {
         config: parts.config.clone(),
         auth_file: parts.home.auth_file(),
@@ -172,12 +186,14 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
                 program: Some(OWN_PROGRAM.into()),
             },
             routing: routing_access(&parts.home, &providers, &routing, &trace),
+            policy: policy.clone(),
             trace: Arc::clone(&trace),
         },
     )?;
     let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&trace)));
     Ok(Assembled {
         sandbox,
+        policy,
         registry,
         dispatcher,
         providers,
@@ -187,7 +203,7 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
     })
 }
 
-fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
+pub(crate) fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
     let keys: Vec<SecretString> = parts
         .config
         .providers
@@ -256,7 +272,8 @@ fn unsafe_folders(parts: &Parts) -> Result<Vec<String>, BuildError> {
     let granted = settings
         .allowed_roots
         .iter()
-        .map(|path| ("allowed_roots", path));
+        .map(|path| ("allowed_roots", path))
+        .chain(settings.read_roots.iter().map(|path| ("read_roots", path)));
     let workspace = Some(("workspace_root", &settings.workspace_root))
         .filter(|(_, path)| **path != parts.home.workspace());
     let named = granted.chain(workspace);
@@ -278,7 +295,19 @@ impl TraceSink for Unrecorded {
     fn record(&self, _row: TraceRow) {}
 }
 
-fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildError> {
+/// The sandbox of the configuration alone.
+pub(crate) fn plain_sandbox(
+    parts: &Parts,
+    trace: &Arc<dyn TraceSink>,
+) -> Result<Sandbox, BuildError> {
+    guarded(parts, settings(parts), Arc::clone(trace))
+}
+
+/// The sandbox with the folders of this invocation, and those folders.
+fn sandbox(
+    parts: &Parts,
+    trace: &Arc<dyn TraceSink>,
+) -> Result<(Sandbox, Vec<PathBuf>), BuildError> {
     for folder in [parts.home.workspace(), parts.home.skills()] {
         std::fs::create_dir_all(&folder).map_err(|source| BuildError::Workspace {
             path: folder,
@@ -288,8 +317,9 @@ fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildEr
     let mut settings = settings(parts);
     let sandbox = guarded(parts, settings.clone(), Arc::clone(trace))?;
     if parts.extra_roots.is_empty() {
-        return Ok(sandbox);
+        return Ok((sandbox, Vec::new()));
     }
+    let mut extra_roots = Vec::new();
     for path in &parts.extra_roots {
         let path = parts
             .launch_dir
@@ -309,9 +339,10 @@ fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildEr
                 blocked.display()
             )));
         }
-        settings.allowed_roots.push(folder);
+        extra_roots.push(folder);
     }
-    Ok(sandbox.with_settings(settings)?)
+    settings.allowed_roots.extend(extra_roots.iter().cloned());
+    Ok((sandbox.with_settings(settings)?, extra_roots))
 }
 
 /// The blocked root that `folder`, a canonical path, lies in.
@@ -333,7 +364,11 @@ fn guarded(
 }
 
 fn settings(parts: &Parts) -> SandboxSettings {
-    let config = &parts.config.sandbox;
+    settings_of(&parts.config.sandbox)
+}
+
+/// The section as settings of the sandbox.
+pub(crate) fn settings_of(config: &SandboxConfig) -> SandboxSettings {
     SandboxSettings {
         mode: config.mode,
         workspace_root: config.workspace_root.clone(),

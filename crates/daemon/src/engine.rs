@@ -7,11 +7,12 @@ use std::time::Duration;
 use fermix_agent::{
     Agent, AgentParts, AgentSettings, ReportOnly, TurnEvent, TurnReport, TurnRequest,
 };
+use fermix_approvals::PolicyDesk;
 use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{FrameId, OutsideSources, Ports, Registry, TurnScope};
 use fermix_channels::{LocalPeer, admit_local};
 use fermix_config::Routing;
-use fermix_sandbox::Scope;
+use fermix_sandbox::{Jail, Network, Scope};
 use fermix_store::{Conversations, Store, StoreOptions};
 use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, TraceKind, TraceRow};
 use serde_json::json;
@@ -46,6 +47,39 @@ pub struct Question {
     pub timeout: Option<Duration>,
 }
 
+/// What a command that may run would see.
+#[derive(Clone, Debug)]
+pub struct CommandDecision {
+    /// Where it starts.
+    pub folder: PathBuf,
+    /// What it may reach.
+    pub jail: Jail,
+}
+
+impl CommandDecision {
+    /// The same for people.
+    pub fn lines(&self) -> Vec<String> {
+        let paths = |paths: &[PathBuf]| {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            if paths.is_empty() {
+                "none".to_owned()
+            } else {
+                paths.join(", ")
+            }
+        };
+        vec![
+            "allow".to_owned(),
+            format!("folder: {}", self.folder.display()),
+            format!("may change: {}", paths(&self.jail.writable)),
+            format!("may read: {}", paths(&self.jail.readable)),
+            match self.jail.network {
+                Network::Allowed => "network: allowed".to_owned(),
+                Network::Denied => "network: denied".to_owned(),
+            },
+        ]
+    }
+}
+
 /// What became of a question.
 #[derive(Debug)]
 pub enum Answer {
@@ -60,6 +94,37 @@ impl Engine {
     pub fn build(parts: Parts) -> Result<Self, BuildError> {
         let assembled = assemble(&parts)?;
         Ok(Self { parts, assembled })
+    }
+
+    /// Looks at the sandbox and changes it, for this process and the file.
+    pub fn policy(&self) -> &PolicyDesk {
+        &self.assembled.policy
+    }
+
+    /// What decides about a command of the owner's from `cwd`: its folder and what it sees, or why
+    /// it is refused. Runs nothing.
+    pub fn decide_command(
+        &self,
+        command: &str,
+        cwd: Option<PathBuf>,
+        peer: LocalPeer,
+    ) -> Result<CommandDecision, String> {
+        let sandbox = &self.assembled.sandbox;
+        let scope = Scope {
+            cwd: cwd.filter(|_| peer == LocalPeer::InPerson),
+            attended: peer == LocalPeer::InPerson,
+            ..Scope::default()
+        };
+        sandbox
+            .hardline(command, None, &scope)
+            .map_err(|denied| denied.to_string())?;
+        let folder = sandbox
+            .working_dir(None, &scope)
+            .map_err(|denied| denied.to_string())?;
+        Ok(CommandDecision {
+            folder: folder.path().to_owned(),
+            jail: sandbox.jail(&scope),
+        })
     }
 
     /// Everything that can be called.

@@ -12,6 +12,7 @@ pub mod system;
 
 use std::sync::Arc;
 
+use fermix_approvals::PolicyDesk;
 use fermix_capability::{Capability, Catalog, Deferral, RegistrationError, Registry};
 use fermix_sandbox::Sandbox;
 use fermix_types::TraceSink;
@@ -31,6 +32,8 @@ pub struct ToolDeps {
     pub documents: DocumentReader,
     /// Reads and changes which model workers run on.
     pub routing: RoutingAccess,
+    /// Asks the owner for folders.
+    pub policy: PolicyDesk,
     /// Takes the rows that only a tool can write.
     pub trace: Arc<dyn TraceSink>,
 }
@@ -47,6 +50,7 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         catalog,
         documents,
         routing,
+        policy,
         trace,
     } = deps;
     let mut tools = vec![
@@ -56,6 +60,7 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         file::file_write::capability(sandbox.clone())?,
         file::glob_search::capability(sandbox.clone())?,
         model_routing_config::capability(routing)?,
+        system::request_directory_access::capability(policy)?,
         system::shell::capability(sandbox, trace)?,
         system::tool_help::capability(Arc::clone(&catalog))?,
     ];

@@ -161,13 +161,17 @@ impl PolicyDesk {
             Err(path) => return Ok(DirectoryAnswer::AlreadyAllowed { path }),
             Ok(checked) => checked,
         };
-        {
+        let is_spent = {
             let mut turns = lock(&self.inner.turns);
             let turn = turns.of(&key);
             if turn.denied.contains(&checked.folder) {
                 return Err(DirectoryRefusal::Denied(checked.folder));
             }
-        }
+            // Counted before it is shown, so that calls at the same time cannot share one place.
+            let is_spent = turn.prompts >= MAX_PROMPTS;
+            turn.prompts += u32::from(!is_spent);
+            is_spent
+        };
         let folder = checked.folder.clone();
         let is_widened = checked.is_widened;
         let body = body(&request, &checked);
@@ -184,19 +188,19 @@ impl PolicyDesk {
             turn: Some((key.clone(), request.turn.clone())),
         };
         let title = title(&pending.operation);
-        // A turn that may not ask any more still learns that it is being waited for.
-        let is_spent = lock(&self.inner.turns).of(&key).prompts >= MAX_PROMPTS;
         let (Parked { token, is_new, .. }, prompt) = pending
             .park(request.origin, title, body)
             .map_err(|error| DirectoryRefusal::NotShown(error.to_string()))?;
         if !is_new {
+            let mut turns = lock(&self.inner.turns);
+            let turn = turns.of(&key);
+            turn.prompts = turn.prompts.saturating_sub(u32::from(!is_spent));
             return Ok(DirectoryAnswer::AlreadyPending { folder });
         }
         if is_spent {
             self.inner.prompts.withdraw(&token);
             return Err(DirectoryRefusal::TooMany);
         }
-        lock(&self.inner.turns).of(&key).prompts += 1;
         if let Err(why) = request.port.show(&prompt).await {
             self.inner.prompts.withdraw(&token);
             return Err(DirectoryRefusal::NotShown(why));

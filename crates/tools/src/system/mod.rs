@@ -1,5 +1,6 @@
 //! Tools of category `system`.
 
+pub mod request_directory_access;
 pub mod shell;
 pub mod tool_call;
 pub mod tool_describe;
