@@ -218,7 +218,8 @@ impl<T> State<T> {
 
     /// Lets go of what nobody can answer any more, and a lifetime later of the memory of it.
     fn purge(&mut self, now: Instant) {
-        self.live.retain(|_, record| record.expires + TOKEN_TTL > now);
+        self.live
+            .retain(|_, record| record.expires + TOKEN_TTL > now);
         let dead = self.live.values_mut().filter(|record| !record.is_live(now));
         dead.for_each(|record| record.what = None);
         if self.live.len() > 2 * MAX_LIVE {

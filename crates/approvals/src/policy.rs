@@ -495,7 +495,9 @@ impl Change {
     fn outcome(self) -> Outcome {
         let message = match self.state {
             State::Applied => format!("applied: {}", describe(&self.operation)),
-            State::NeedsConfirmation => format!("needs confirmation: {}", describe(&self.operation)),
+            State::NeedsConfirmation => {
+                format!("needs confirmation: {}", describe(&self.operation))
+            }
             State::Unchanged | State::Shown => {
                 format!("nothing to change: {}", unchanged(&self.operation))
             }

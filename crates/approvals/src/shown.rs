@@ -33,7 +33,13 @@ pub fn visible_path(path: &Path) -> String {
 pub fn one_line(text: &str, max: usize) -> String {
     let plain: String = text
         .chars()
-        .map(|character| if character.is_whitespace() { ' ' } else { character })
+        .map(|character| {
+            if character.is_whitespace() {
+                ' '
+            } else {
+                character
+            }
+        })
         .filter(|character| !acts(*character))
         .collect();
     let line = plain.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -53,7 +59,7 @@ mod tests {
     #[test]
     fn nothing_acts_and_nothing_breaks_the_line() {
         assert_eq!(visible("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
-        assert_eq!(one_line("a\n\tb \u{202e}c\u{7}\r\nd", 300), "a b cd");
+        assert_eq!(one_line("a\n\tb \u{202e}c\u{7}\r\nd", 300), "a b c d");
         assert_eq!(one_line("abcdef", 4), "abc…");
         assert_eq!(one_line("abcd", 4), "abcd");
         // A line break in a path cannot fake a line of the prompt.

@@ -75,12 +75,17 @@ pub async fn answer(
 /// A prompt as text, for a channel that has nothing better.
 pub fn render(prompt: &ApprovalPrompt) -> String {
     let token = &prompt.token;
-    let mut lines = vec![prompt.title.clone(), prompt.body.clone()];
+    let mut lines = vec![prompt.title.clone()];
+    if !prompt.body.is_empty() {
+        lines.push(prompt.body.clone());
+    }
     for (place, choice) in prompt.choices.iter().enumerate() {
         let words = match (place, choice) {
             (_, Choice::Deny) => continue,
             (0, _) => format!("Approve: `/confirm {token}`"),
-            (_, Choice::Once) => format!("Only for this conversation or this once: `/confirm {token} once`"),
+            (_, Choice::Once) => {
+                format!("Only for this conversation or this once: `/confirm {token} once`")
+            }
             (_, Choice::Read) => format!("For reading only: `/confirm {token} read`"),
             (_, Choice::Always) => format!("From now on: `/confirm {token} always`"),
         };

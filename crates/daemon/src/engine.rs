@@ -60,7 +60,10 @@ impl CommandDecision {
     /// The same for people.
     pub fn lines(&self) -> Vec<String> {
         let paths = |paths: &[PathBuf]| {
-            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            let paths: Vec<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
             if paths.is_empty() {
                 "none".to_owned()
             } else {
@@ -70,8 +73,8 @@ impl CommandDecision {
         vec![
             "allow".to_owned(),
             format!("folder: {}", self.folder.display()),
-            format!("may change: {}", paths(&self.jail.writable)),
-            format!("may read: {}", paths(&self.jail.readable)),
+            format!("roots to read and change: {}", paths(&self.jail.writable)),
+            format!("roots to read: {}", paths(&self.jail.readable)),
             match self.jail.network {
                 Network::Allowed => "network: allowed".to_owned(),
                 Network::Denied => "network: denied".to_owned(),

@@ -14,7 +14,7 @@ pub mod traces;
 
 pub use assemble::{BuildError, Parts, problems};
 pub use engine::{Answer, Engine, Question};
-pub use fermix_approvals as approvals;
 pub use fermix_agent::{TurnEvent, TurnReport, TurnStatus};
+pub use fermix_approvals as approvals;
 pub use fermix_capability::dispatch::CallOutcome;
 pub use fermix_channels::LocalPeer;

@@ -51,9 +51,7 @@ pub struct ChildEnv {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
     /// Not on the allow list.
-    #[error(
-        "variable {0} is not passed to commands. Allow it with `fermix sandbox env allow {0}`"
-    )]
+    #[error("variable {0} is not passed to commands. Allow it with `fermix sandbox env allow {0}`")]
     NotAllowed(String),
     /// On the deny list.
     #[error("variable {0} is denied. Allow it with `fermix sandbox env allow {0}`")]

@@ -22,7 +22,9 @@ pub enum SessionGrantError {
     #[error(transparent)]
     Unsafe(#[from] UnsafeRoot),
     /// The conversation holds too many already.
-    #[error("this conversation has {MAX_FOLDERS} folders already; revoke one with `/revoke path P`")]
+    #[error(
+        "this conversation has {MAX_FOLDERS} folders already; revoke one with `/revoke path P`"
+    )]
     TooMany,
 }
 
@@ -45,7 +47,11 @@ impl SessionGrants {
         own.map(|(_, folders)| folders.clone()).unwrap_or_default()
     }
 
-    fn add(&self, conversation: &ConversationKey, folder: PathBuf) -> Result<(), SessionGrantError> {
+    fn add(
+        &self,
+        conversation: &ConversationKey,
+        folder: PathBuf,
+    ) -> Result<(), SessionGrantError> {
         let mut all = self.all();
         let own = all.iter().position(|(key, _)| key == conversation);
         let mut folders = own
@@ -100,7 +106,10 @@ impl Sandbox {
 
     /// Takes everything away that was opened for one conversation alone.
     pub fn forget_conversation(&self, conversation: &ConversationKey) {
-        self.now().grants.all().retain(|(key, _)| key != conversation);
+        self.now()
+            .grants
+            .all()
+            .retain(|(key, _)| key != conversation);
     }
 
     /// The folders that are open to one conversation alone.

@@ -170,9 +170,9 @@ fn parse(words: &[&str]) -> Option<Command> {
     match (name.as_str(), rest) {
         ("sandbox", rest) => sandbox(rest).map(Command::Run),
         ("grant", ["path", rest @ ..]) => grant(rest).map(Command::Run),
-        ("revoke", ["path", rest @ ..]) => Some(Command::Run(Operation::Revoke {
-            path: path(rest)?,
-        })),
+        ("revoke", ["path", rest @ ..]) => {
+            Some(Command::Run(Operation::Revoke { path: path(rest)? }))
+        }
         ("confirm", [token]) => Some(answer(token, None)),
         ("confirm", [token, choice]) => Some(answer(
             token,

@@ -32,17 +32,15 @@ pub(super) struct Diff {
 impl Reach {
     /// `roots` are those that a turn without a folder of its own has under `config`.
     pub(super) fn of<'a>(config: &SandboxConfig, roots: impl Iterator<Item = &'a Root>) -> Self {
-        let paths = |paths: &[std::path::PathBuf]| paths.iter().map(|path| visible_path(path)).collect();
+        let paths =
+            |paths: &[std::path::PathBuf]| paths.iter().map(|path| visible_path(path)).collect();
         Self {
             labels: [
                 ("effective_roots", roots.map(root).collect()),
                 ("allowed_roots", paths(&config.allowed_roots)),
                 ("read_roots", paths(&config.read_roots)),
                 ("env", env(config)),
-                (
-                    "presets",
-                    config.commands.presets.iter().cloned().collect(),
-                ),
+                ("presets", config.commands.presets.iter().cloned().collect()),
                 (
                     "commands",
                     config.commands.tools().iter().map(command).collect(),

@@ -70,7 +70,10 @@ pub enum DirectoryAnswer {
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryRefusal {
     /// No grant may open it.
-    #[error("the sandbox refuses to grant `{}`, because {cause}; pick a specific project directory", visible_path(path))]
+    #[error(
+        "the sandbox refuses to grant `{}`, because {cause}; pick a specific project directory",
+        visible_path(path)
+    )]
     Unsafe {
         /// What was asked for.
         path: PathBuf,
@@ -149,7 +152,10 @@ impl PolicyDesk {
         &self,
         request: DirectoryRequest<'_>,
     ) -> Result<DirectoryAnswer, DirectoryRefusal> {
-        let key = (request.turn.session_id.clone(), request.turn.turn_id.clone());
+        let key = (
+            request.turn.session_id.clone(),
+            request.turn.turn_id.clone(),
+        );
         let checked = {
             let desk = self.clone();
             let (path, scope) = (request.path.to_owned(), request.scope.clone());
@@ -272,17 +278,16 @@ impl PolicyDesk {
 /// The refusal's own words, without the advice behind them.
 fn lead(denied: &Denied) -> String {
     let words = denied.to_string();
-    words
-        .split(". ")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    words.split(". ").next().unwrap_or_default().to_owned()
 }
 
 /// What stands between the title and the difference.
 fn body(request: &DirectoryRequest<'_>, checked: &Checked) -> Vec<String> {
     let reason = one_line(request.reason, MAX_REASON);
-    let mut lines = vec![format!("The agent's words: \"{}\"", reason.replace('"', "'"))];
+    let mut lines = vec![format!(
+        "The agent's words: \"{}\"",
+        reason.replace('"', "'")
+    )];
     if checked.is_widened {
         lines.push(format!(
             "It asked for the file {}; the grant is for the whole folder.",

@@ -137,7 +137,9 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn path_text(path: &Path) -> Result<String, PolicyError> {
-    let text = path.to_str().filter(|text| !text.chars().any(char::is_control));
+    let text = path
+        .to_str()
+        .filter(|text| !text.chars().any(char::is_control));
     text.map(str::to_owned).ok_or_else(|| {
         PolicyError::Invalid(format!(
             "`{}` has characters in its name that config.toml cannot hold; rename the folder",
@@ -225,7 +227,8 @@ fn spelling(
     name: &str,
 ) -> Result<String, PolicyError> {
     let elsewhere = format!("{family}.{other}.{name}");
-    let is_elsewhere = matches!(file.section(&elsewhere), Ok(Some(text)) if !text.trim().is_empty());
+    let is_elsewhere =
+        matches!(file.section(&elsewhere), Ok(Some(text)) if !text.trim().is_empty());
     let section = if is_elsewhere {
         elsewhere
     } else {

@@ -20,7 +20,11 @@ pub enum PolicyError {
         cause: UnsafeRoot,
     },
     /// What the owner blocked stays closed whatever is granted.
-    #[error("`{}` stays closed because `[sandbox] blocked_roots` has `{}`; remove it there first", visible_path(path), visible_path(by))]
+    #[error(
+        "`{}` stays closed because `[sandbox] blocked_roots` has `{}`; remove it there first",
+        visible_path(path),
+        visible_path(by)
+    )]
     Blocked {
         /// The folder.
         path: PathBuf,

@@ -12,7 +12,11 @@ use super::operation::{Operation, Outcome, State};
 use super::{By, PolicyDesk, diff, edit, lock};
 use crate::shown::{visible, visible_path};
 
-pub(super) fn run(desk: &PolicyDesk, operation: &Operation, by: &By) -> Result<Outcome, PolicyError> {
+pub(super) fn run(
+    desk: &PolicyDesk,
+    operation: &Operation,
+    by: &By,
+) -> Result<Outcome, PolicyError> {
     let config = lock(&desk.inner.in_force).clone();
     let (message, facts) = match operation {
         Operation::Explain {} => explain(desk, &config, by),

@@ -169,7 +169,8 @@ impl Waiting for PendingChange {
 
     async fn answered(self: Box<Self>, answer: Answer<'_>) -> String {
         if answer.choice == Choice::Deny {
-            if let (Some((turn, _)), Operation::Grant { path, .. }) = (&self.turn, &self.operation) {
+            if let (Some((turn, _)), Operation::Grant { path, .. }) = (&self.turn, &self.operation)
+            {
                 lock(&self.desk.inner.turns).deny(turn, path.clone());
             }
             self.desk.trace(

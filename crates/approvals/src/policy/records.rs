@@ -88,9 +88,7 @@ impl PolicyDesk {
             .collect();
         names.sort_by(|a, b| b.cmp(a));
         let newest = names.into_iter().take(MAX_SHOWN);
-        newest
-            .filter_map(|(_, _, path)| read(&path).ok())
-            .collect()
+        newest.filter_map(|(_, _, path)| read(&path).ok()).collect()
     }
 }
 

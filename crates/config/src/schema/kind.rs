@@ -150,11 +150,9 @@ impl Kind {
                 .parse()
                 .map(SettingValue::Integer)
                 .map_err(|_| self.reject_shown(text)),
-            Self::Ids
-            | Self::Variables
-            | Self::Arguments
-            | Self::Paths
-            | Self::Choices(_) => self.read_list(text),
+            Self::Ids | Self::Variables | Self::Arguments | Self::Paths | Self::Choices(_) => {
+                self.read_list(text)
+            }
             Self::Secret => Ok(SettingValue::Text(text.to_owned())),
             _ => self.read_word(text).map(SettingValue::Text),
         }

@@ -18,12 +18,8 @@ const MAX_ANSWER: u64 = 256;
 /// file of the home.
 fn apply(operation: &Operation, confirmed: bool, start: &Start) -> Result<Outcome, String> {
     let desk = start.policy_desk()?;
-    desk.run_blocking(
-        operation,
-        confirmed,
-        &By::command_line(start.cwd.clone()),
-    )
-    .map_err(|error| error.to_string())
+    desk.run_blocking(operation, confirmed, &By::command_line(start.cwd.clone()))
+        .map_err(|error| error.to_string())
 }
 
 /// A path as the owner writes it, from the folder they are in.
