@@ -16,6 +16,5 @@ mod subject;
 mod tainted;
 mod visible;
 
-pub use asking::{AnswerError, Question};
 pub use guard::{ApprovalRules, CallApprovals, outcome};
 pub use remembered::{ApprovedCommand, ApprovedCommands, MAX_REMEMBERED, RememberError};

@@ -20,7 +20,7 @@ const WRONG_WINDOW: Duration = Duration::from_secs(60);
 const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// Why an answer does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfirmError {
     /// No such token, or it was used.
     #[error("unknown_token: there is no such request; it may have been answered already")]
@@ -28,6 +28,9 @@ pub enum ConfirmError {
     /// Its time is up.
     #[error("expired: the request is older than 60 seconds; ask again")]
     Expired,
+    /// It does not make sense for what is asked.
+    #[error("{0}; the request still waits")]
+    Unfit(String),
     /// It was shown to somebody else, or somewhere else.
     #[error("origin_mismatch: answer where the request was shown")]
     OriginMismatch,
@@ -55,7 +58,9 @@ struct Record<T> {
     origin: PromptOrigin,
     /// Two requests with one fingerprint and origin are one.
     fingerprint: String,
-    what: T,
+    /// Gone once the time is up. The rest stays a while, so that a late answer learns why it does
+    /// not count.
+    what: Option<T>,
     expires: Instant,
 }
 
@@ -97,11 +102,10 @@ impl<T> Confirmations<T> {
         now: Instant,
     ) -> Result<Parked, ConfirmError> {
         let mut state = self.state();
-        state.live.retain(|_, record| record.expires > now);
-        let same = state
-            .live
-            .iter()
-            .find(|(_, record)| record.origin == *origin && record.fingerprint == fingerprint);
+        state.purge(now);
+        let same = state.live.iter().find(|(_, record)| {
+            record.is_live(now) && record.origin == *origin && record.fingerprint == fingerprint
+        });
         if let Some((token, record)) = same {
             return Ok(Parked {
                 token: token.clone(),
@@ -109,7 +113,7 @@ impl<T> Confirmations<T> {
                 expires_in: record.expires - now,
             });
         }
-        if state.live.len() >= MAX_LIVE {
+        if state.count(now) >= MAX_LIVE {
             return Err(ConfirmError::Full);
         }
         let token = loop {
@@ -121,7 +125,7 @@ impl<T> Confirmations<T> {
         let record = Record {
             origin: origin.clone(),
             fingerprint: fingerprint.to_owned(),
-            what,
+            what: Some(what),
             expires: now + TOKEN_TTL,
         };
         state.live.insert(token.clone(), record);
@@ -140,6 +144,18 @@ impl<T> Confirmations<T> {
         origin: &PromptOrigin,
         now: Instant,
     ) -> Result<T, ConfirmError> {
+        self.take_if(token, origin, now, |_| Ok(()))
+    }
+
+    /// The same, unless `fits` says in words that the answer does not suit what waits. It then goes
+    /// on waiting.
+    pub fn take_if(
+        &self,
+        token: &str,
+        origin: &PromptOrigin,
+        now: Instant,
+        fits: impl FnOnce(&T) -> Result<(), String>,
+    ) -> Result<T, ConfirmError> {
         let token = token.trim().to_ascii_uppercase();
         let mut state = self.state();
         if state.is_ignored(origin, now) {
@@ -148,19 +164,24 @@ impl<T> Confirmations<T> {
         let outcome = match state.live.get(&token) {
             None => Err(ConfirmError::UnknownToken),
             Some(record) if record.origin != *origin => Err(ConfirmError::OriginMismatch),
-            Some(record) if record.expires <= now => Err(ConfirmError::Expired),
-            Some(_) => Ok(()),
+            Some(record) if !record.is_live(now) => Err(ConfirmError::Expired),
+            Some(record) => match record.what.as_ref().map(fits) {
+                Some(Ok(())) => Ok(()),
+                Some(Err(why)) => Err(ConfirmError::Unfit(why)),
+                None => Err(ConfirmError::Expired),
+            },
         };
         match outcome {
             Ok(()) => state
                 .live
                 .remove(&token)
-                .map(|record| record.what)
+                .and_then(|record| record.what)
                 .ok_or(ConfirmError::UnknownToken),
             Err(ConfirmError::Expired) => {
                 state.live.remove(&token);
                 Err(ConfirmError::Expired)
             }
+            Err(error @ ConfirmError::Unfit(_)) => Err(error),
             Err(error) => {
                 state
                     .wrong
@@ -174,21 +195,46 @@ impl<T> Confirmations<T> {
 
     /// Forgets what waits under `token` without an answer: the one who asked is gone.
     pub fn withdraw(&self, token: &str) -> Option<T> {
-        self.state().live.remove(token).map(|record| record.what)
+        self.state().live.remove(token)?.what
+    }
+
+    /// Whether what was parked under `token` still waits.
+    pub fn is_live(&self, token: &str, now: Instant) -> bool {
+        self.state()
+            .live
+            .get(token)
+            .is_some_and(|record| record.is_live(now))
     }
 
     /// How many wait for an answer.
     pub fn live(&self, now: Instant) -> usize {
-        let state = self.state();
-        state
-            .live
-            .values()
-            .filter(|record| record.expires > now)
-            .count()
+        self.state().count(now)
+    }
+}
+
+impl<T> Record<T> {
+    fn is_live(&self, now: Instant) -> bool {
+        self.expires > now
     }
 }
 
 impl<T> State<T> {
+    fn count(&self, now: Instant) -> usize {
+        let live = self.live.values().filter(|record| record.is_live(now));
+        live.count()
+    }
+
+    /// Lets go of what nobody can answer any more, and a lifetime later of the memory of it.
+    fn purge(&mut self, now: Instant) {
+        self.live
+            .retain(|_, record| record.expires + TOKEN_TTL > now);
+        let dead = self.live.values_mut().filter(|record| !record.is_live(now));
+        dead.for_each(|record| record.what = None);
+        if self.live.len() > 2 * MAX_LIVE {
+            self.live.retain(|_, record| record.is_live(now));
+        }
+    }
+
     fn is_ignored(&mut self, origin: &PromptOrigin, now: Instant) -> bool {
         self.wrong.retain(|_, times| {
             times.retain(|time| now.duration_since(*time) < WRONG_WINDOW);
@@ -263,6 +309,35 @@ mod tests {
         );
         let fresh = store.park(&origin("a"), "x", (), now + TOKEN_TTL).unwrap();
         assert!(fresh.is_new);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_burns_nothing() {
+        let store = Confirmations::default();
+        let now = Instant::now();
+        let parked = store.park(&origin("a"), "x", 7, now).unwrap();
+        let refused = store.take_if(&parked.token, &origin("a"), now, |what| {
+            Err(format!("{what} takes no `once`"))
+        });
+        assert_eq!(
+            refused,
+            Err(ConfirmError::Unfit("7 takes no `once`".into()))
+        );
+        assert_eq!(store.take(&parked.token, &origin("a"), now), Ok(7));
+    }
+
+    #[test]
+    fn a_late_answer_learns_that_it_is_late_even_after_others_were_asked() {
+        let store = Confirmations::default();
+        let now = Instant::now();
+        let parked = store.park(&origin("a"), "x", (), now).unwrap();
+        let later = now + TOKEN_TTL + Duration::from_secs(1);
+        store.park(&origin("a"), "y", (), later).unwrap();
+        assert_eq!(
+            store.take(&parked.token, &origin("a"), later),
+            Err(ConfirmError::Expired)
+        );
+        assert_eq!(store.live(later), 1);
     }
 
     #[test]

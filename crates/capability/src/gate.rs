@@ -32,6 +32,10 @@ pub enum Gate {
     Desktop,
 }
 
+/// What a run is told that may not ask for folders, whichever condition it misses.
+pub const DIRECTORY_ACCESS_REFUSED: &str =
+    "directory access requests need an attended owner conversation";
+
 /// Why a gate said no, in words for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -80,14 +84,13 @@ impl Gate {
                     )
                 },
             ),
-            // One neutral sentence: it must not reveal whether an approval path exists.
+            // One sentence for every miss: it must not reveal whether an approval path exists.
             Self::DirectoryAccess => require(
-                caller.is_attended_owner() && caller.ports().reply && caller.ports().approval,
-                || {
-                    format!(
-                        "{tool} is not available in this run; work within the folders you can already reach"
-                    )
-                },
+                caller.is_attended_owner()
+                    && *caller.run() == Run::Message
+                    && caller.ports().reply
+                    && caller.ports().approval,
+                || DIRECTORY_ACCESS_REFUSED.to_owned(),
             ),
             Self::TopLevel => require(caller.subagent_depth().is_top(), || {
                 format!(

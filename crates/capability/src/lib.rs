@@ -33,7 +33,7 @@ pub use catalog::{Catalog, Found, Match};
 pub use dispatch::{CallOutcome, Dispatcher, Prepared};
 pub use fermix_types::ToolDefinition;
 pub use filter::{Filter, RemovedBy};
-pub use gate::{Gate, Refusal};
+pub use gate::{DIRECTORY_ACCESS_REFUSED, Gate, Refusal};
 pub use guard::{CallGuard, CommandPreview, CommandText, GuardedCall, Ruling};
 pub use metadata::Metadata;
 pub use policy::{Policy, PolicyError, resolve_policy, resolved_policy_classes};

@@ -43,6 +43,9 @@ fn run() -> Exit {
         | Verb::Capabilities(_)
         | Verb::Tools(_)
         | Verb::Config(_)
+        | Verb::Sandbox(_)
+        | Verb::Grant(_)
+        | Verb::Revoke(_)
         | Verb::Run
         | Verb::Status { .. }
         | Verb::Stop { .. }
@@ -78,6 +81,9 @@ fn run() -> Exit {
         Verb::Undo(args) => commands::undo::run(&args, &start),
         Verb::Usage(args) => commands::usage::run(&args, &start),
         Verb::Doctor(args) => commands::doctor::run(&args, &start),
+        Verb::Sandbox(verb) => commands::sandbox::run(verb, &start),
+        Verb::Grant(verb) => commands::grant::run(verb, &start),
+        Verb::Revoke(verb) => commands::revoke::run(verb, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

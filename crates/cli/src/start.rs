@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fermix_config::{Config, Environment, Home, Overrides};
+use fermix_daemon::approvals::PolicyDesk;
 use fermix_daemon::{Engine, LocalPeer, Parts, presence};
 use tokio::runtime::{Builder, Runtime};
 
@@ -62,6 +63,13 @@ impl Start {
             launch_dir: self.cwd.clone(),
             extra_roots: granted.to_vec(),
         }
+    }
+
+    /// The desk for changes of the sandbox, also when the settings keep Fermix from starting.
+    pub fn policy_desk(&self) -> Result<PolicyDesk, String> {
+        let config = Config::load(&self.home, &self.environment, &Overrides::default())
+            .map_err(|error| error.to_string())?;
+        fermix_daemon::policy::desk(&self.parts(config, &[])).map_err(|error| error.to_string())
     }
 
     /// Builds Fermix from the configuration. `granted` are folders of this invocation alone.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fermix_approvals::Confirmations;
+use fermix_approvals::PolicyDesk;
 use fermix_approvals::commands::{ApprovalRules, ApprovedCommands, CallApprovals};
 use fermix_capability::dispatch::Dispatcher;
 use fermix_capability::{Catalog, Deferral, RegistrationError, Registry};
@@ -28,6 +28,9 @@ use fermix_undo::UndoLog;
 use crate::clock::SystemClock;
 use crate::lazy_store::LazyStore;
 use crate::logs;
+use fermix_approvals::policy::CommandsChanged;
+
+use crate::policy::{Following, desk_over};
 use crate::routes::LazyProviders;
 use crate::traces::{ContentCapture, TraceFiles};
 
@@ -94,6 +97,7 @@ pub enum BuildError {
 /// Everything that is built before the first turn.
 pub(crate) struct Assembled {
     pub(crate) sandbox: Sandbox,
+    pub(crate) policy: PolicyDesk,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) approvals: Arc<CallApprovals>,
@@ -112,7 +116,7 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let trace = trace_files(parts, &clock);
-    let sandbox = sandbox(parts, &trace)?;
+    let (sandbox, extra_roots) = sandbox(parts, &trace)?;
     let providers = Arc::new(LazyProviders::new(
         parts.config.clone(),
         parts.home.auth_file(),
@@ -135,6 +139,17 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
             Arc::clone(&clock),
         )
     };
+    let policy = desk_over(
+        &parts.home,
+        parts.config.sandbox.clone(),
+        Following {
+            sandbox: sandbox.clone(),
+            extra_roots,
+            commands_changed: commands_follow(&registry, &sandbox),
+            clock: Arc::clone(&clock),
+            trace: Arc::clone(&trace),
+        },
+    );
     fermix_tools::register_all(
         &registry,
         ToolDeps {
@@ -145,6 +160,7 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
             },
             routing: routing_access(&parts.home, &providers, &routing, &trace),
             undo: undo.clone(),
+            policy: policy.clone(),
             trace: Arc::clone(&trace),
         },
     )?;
@@ -157,13 +173,14 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         sandbox.clone(),
         ApprovalRules::of(&parts.config),
         ApprovedCommands::in_home(parts.home.root()),
-        Arc::new(Confirmations::default()),
+        Arc::clone(policy.prompts()),
         Arc::clone(&clock),
     ));
     let guard = Arc::clone(&approvals);
     let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&trace)).with_guard(guard));
     Ok(Assembled {
         sandbox,
+        policy,
         registry,
         dispatcher,
         approvals,
@@ -176,7 +193,7 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
     })
 }
 
-fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
+pub(crate) fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
     let keys: Vec<SecretString> = parts
         .config
         .providers
@@ -197,6 +214,21 @@ fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
         Arc::new(redactor),
         capture,
     ))
+}
+
+/// Makes the configured commands tools anew, in one swap.
+fn commands_follow(registry: &Arc<Registry>, sandbox: &Sandbox) -> CommandsChanged {
+    let (registry, sandbox) = (Arc::clone(registry), sandbox.clone());
+    Arc::new(move |config| {
+        match fermix_tools::register_commands(&registry, &sandbox, &config.commands) {
+            Ok(registered) => {
+                for warning in &registered.warnings {
+                    tracing::warn!("{warning}");
+                }
+            }
+            Err(error) => tracing::error!(%error, "the configured commands stay as they were"),
+        }
+    })
 }
 
 fn routing_access(
@@ -244,7 +276,8 @@ fn unsafe_folders(parts: &Parts) -> Result<Vec<String>, BuildError> {
     let granted = settings
         .allowed_roots
         .iter()
-        .map(|path| ("allowed_roots", path));
+        .map(|path| ("allowed_roots", path))
+        .chain(settings.read_roots.iter().map(|path| ("read_roots", path)));
     let workspace = Some(("workspace_root", &settings.workspace_root))
         .filter(|(_, path)| **path != parts.home.workspace());
     let confine = &settings.confine;
@@ -272,7 +305,19 @@ impl TraceSink for Unrecorded {
     fn record(&self, _row: TraceRow) {}
 }
 
-fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildError> {
+/// The sandbox of the configuration alone.
+pub(crate) fn plain_sandbox(
+    parts: &Parts,
+    trace: &Arc<dyn TraceSink>,
+) -> Result<Sandbox, BuildError> {
+    guarded(parts, settings(parts), Arc::clone(trace))
+}
+
+/// The sandbox with the folders of this invocation, and those folders.
+fn sandbox(
+    parts: &Parts,
+    trace: &Arc<dyn TraceSink>,
+) -> Result<(Sandbox, Vec<PathBuf>), BuildError> {
     for folder in [parts.home.workspace(), parts.home.skills()] {
         std::fs::create_dir_all(&folder).map_err(|source| BuildError::Workspace {
             path: folder,
@@ -282,8 +327,9 @@ fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildEr
     let mut settings = settings(parts);
     let sandbox = guarded(parts, settings.clone(), Arc::clone(trace))?;
     if parts.extra_roots.is_empty() {
-        return Ok(sandbox);
+        return Ok((sandbox, Vec::new()));
     }
+    let mut extra_roots = Vec::new();
     for path in &parts.extra_roots {
         let path = parts
             .launch_dir
@@ -303,9 +349,10 @@ fn sandbox(parts: &Parts, trace: &Arc<dyn TraceSink>) -> Result<Sandbox, BuildEr
                 blocked.display()
             )));
         }
-        settings.allowed_roots.push(folder);
+        extra_roots.push(folder);
     }
-    Ok(sandbox.with_settings(settings)?)
+    settings.allowed_roots.extend(extra_roots.iter().cloned());
+    Ok((sandbox.with_settings(settings)?, extra_roots))
 }
 
 /// The blocked root that `folder`, a canonical path, lies in.
@@ -329,11 +376,16 @@ fn guarded(
 }
 
 pub(crate) fn settings(parts: &Parts) -> SandboxSettings {
-    let config = &parts.config.sandbox;
+    settings_of(&parts.config.sandbox)
+}
+
+/// The section as settings of the sandbox.
+pub(crate) fn settings_of(config: &SandboxConfig) -> SandboxSettings {
     SandboxSettings {
         mode: config.mode,
         workspace_root: config.workspace_root.clone(),
         allowed_roots: config.allowed_roots.clone(),
+        read_roots: config.read_roots.clone(),
         blocked_roots: config.blocked_roots.clone(),
         env: env_policy(config),
         confine: confine_settings(&config.confine),

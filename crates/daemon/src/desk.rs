@@ -13,6 +13,7 @@ use fermix_agent::Agent;
 use fermix_channels::commands::{
     self, Asker, Command, CommandDesk, Invocation, NotDone, Outcome, Stopped, UndoRequest, Work,
 };
+use fermix_sandbox::Sandbox;
 use fermix_store::ConversationLog;
 use fermix_types::{Clock, ConversationKey, TraceIds, TraceKind, TraceRow, TraceSink};
 use serde_json::json;
@@ -34,13 +35,6 @@ pub trait UndoCommands: Send + Sync {
     async fn run(&self, request: UndoRequest, asker: &Asker) -> Outcome;
 }
 
-/// Summarises conversations.
-#[async_trait]
-pub trait Compactor: Send + Sync {
-    /// Summarises one now.
-    async fn compact(&self, conversation: &ConversationKey) -> Outcome;
-}
-
 /// What some commands need. Absent machinery takes its commands away.
 #[derive(Clone, Default)]
 pub struct Machinery {
@@ -48,8 +42,6 @@ pub struct Machinery {
     pub policy: Option<Arc<dyn PolicyCommands>>,
     /// For `/undo`.
     pub undo: Option<Arc<dyn UndoCommands>>,
-    /// For `/compact`.
-    pub compactor: Option<Arc<dyn Compactor>>,
     /// For the requests `policy` and `undo` of the daemon's socket.
     pub owner: Option<Arc<dyn OwnerRequests>>,
 }
@@ -58,6 +50,8 @@ pub struct Machinery {
 pub struct Desk {
     /// Whose turns are listed and stopped; `None` in a process that has none running.
     pub agent: Option<Agent>,
+    /// Whose grants for one conversation end with its session.
+    pub sandbox: Sandbox,
     /// Where conversations are kept.
     pub conversations: Arc<dyn ConversationLog>,
     /// The time of day.
@@ -103,8 +97,12 @@ fn missing(what: &str) -> NotDone {
 impl CommandDesk for Desk {
     fn offers(&self, command: Command) -> bool {
         match command {
-            Command::Help | Command::Whoami | Command::New | Command::Tasks | Command::Stop => true,
-            Command::Compact => self.machinery.compactor.is_some(),
+            Command::Help
+            | Command::Whoami
+            | Command::New
+            | Command::Compact
+            | Command::Tasks
+            | Command::Stop => true,
             Command::Undo => self.machinery.undo.is_some(),
             Command::Sandbox
             | Command::Grant
@@ -115,6 +113,7 @@ impl CommandDesk for Desk {
     }
 
     async fn new_session(&self, conversation: &ConversationKey) -> Outcome {
+        self.sandbox.forget_conversation(conversation);
         match self
             .conversations
             .reset(conversation, self.clock.now())
@@ -129,9 +128,9 @@ impl CommandDesk for Desk {
     }
 
     async fn compact(&self, conversation: &ConversationKey) -> Outcome {
-        match &self.machinery.compactor {
-            Some(compactor) => compactor.compact(conversation).await,
-            None => Err(missing("summaries")),
+        match &self.agent {
+            Some(agent) => Ok(agent.compact(conversation).await.to_string()),
+            None => Err(missing("agent to summarise with")),
         }
     }
 

@@ -2,6 +2,7 @@
 //! for a daemon's life.
 
 mod reload;
+mod resume;
 mod turn;
 
 pub use reload::Reloaded;
@@ -13,22 +14,27 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use fermix_agent::{Agent, AgentParts, AgentSettings, TurnEvent, TurnReport};
+use fermix_approvals::PolicyDesk;
 use fermix_approvals::commands::CallApprovals;
 use fermix_capability::dispatch::CallOutcome;
 use fermix_capability::{ApprovalPort, Deferral, FrameId, OutsideSources, Registry, TurnScope};
 use fermix_channels::LocalPeer;
-use fermix_channels::commands::{self, Asker, Outcome};
+use fermix_channels::commands::{self, Asker, Command, Outcome};
 use fermix_config::Routing;
 use fermix_providers::{ConfigProblem, Providers};
-use fermix_sandbox::{Sandbox, Scope};
+use fermix_sandbox::{Jail, Network, Sandbox, Scope};
 use fermix_store::{Conversations, Store, StoreError};
 use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, UnixMillis};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
+use fermix_approvals::policy::ResumePort;
+
+use self::resume::Resumes;
 use crate::desk::{Desk, Machinery};
 use crate::inspect::{self, Row, StandIn};
+use crate::owner::{Policy, Requests};
 use crate::server::OwnerRequests;
 use crate::undoing::Undoing;
 
@@ -40,6 +46,7 @@ pub struct Engine {
     parts: ArcSwap<Parts>,
     pub(crate) assembled: Assembled,
     machinery: Machinery,
+    resumes: Arc<Resumes>,
     /// With the settings it was made with, which hold for its life.
     agent: Mutex<Option<(Agent, AgentSettings)>>,
 }
@@ -62,6 +69,42 @@ pub struct Question {
     pub approval: Option<Arc<dyn ApprovalPort>>,
 }
 
+/// What a command that may run would see.
+#[derive(Clone, Debug)]
+pub struct CommandDecision {
+    /// Where it starts.
+    pub folder: PathBuf,
+    /// What it may reach.
+    pub jail: Jail,
+}
+
+impl CommandDecision {
+    /// The same for people.
+    pub fn lines(&self) -> Vec<String> {
+        let paths = |paths: &[PathBuf]| {
+            let paths: Vec<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            if paths.is_empty() {
+                "none".to_owned()
+            } else {
+                paths.join(", ")
+            }
+        };
+        vec![
+            "allow".to_owned(),
+            format!("folder: {}", self.folder.display()),
+            format!("roots to read and change: {}", paths(&self.jail.writable)),
+            format!("roots to read: {}", paths(&self.jail.readable)),
+            match self.jail.network {
+                Network::Allowed => "network: allowed".to_owned(),
+                Network::Denied => "network: denied".to_owned(),
+            },
+        ]
+    }
+}
+
 /// What became of a question.
 #[derive(Debug)]
 pub enum Answer {
@@ -75,22 +118,32 @@ impl Engine {
     /// Puts everything together.
     pub fn build(parts: Parts) -> Result<Self, BuildError> {
         let assembled = assemble(&parts)?;
-        let machinery = Machinery {
-            undo: Some(Arc::new(Undoing {
-                log: assembled.undo.clone(),
-                sandbox: assembled.sandbox.clone(),
-            })),
-            ..Machinery::default()
+        let undoing = Undoing {
+            log: assembled.undo.clone(),
+            sandbox: assembled.sandbox.clone(),
         };
+        let machinery = Machinery {
+            policy: Some(Arc::new(Policy(assembled.policy.clone()))),
+            undo: Some(Arc::new(undoing.clone())),
+            owner: Some(Arc::new(Requests {
+                policy: assembled.policy.clone(),
+                undoing,
+            })),
+        };
+        let resumes = Arc::new(Resumes::default());
+        assembled
+            .policy
+            .resume_through(Arc::clone(&resumes) as Arc<dyn ResumePort>);
         Ok(Self {
             parts: ArcSwap::from_pointee(parts),
             assembled,
             machinery,
+            resumes,
             agent: Mutex::default(),
         })
     }
 
-    /// Gives the slash commands what they need beyond conversations.
+    /// The same with other machinery behind the slash commands.
     #[must_use]
     pub fn with_machinery(mut self, machinery: Machinery) -> Self {
         self.machinery = machinery;
@@ -109,19 +162,56 @@ impl Engine {
 
     /// Carries out the slash command that `text` is; `None` means that it is none.
     pub async fn command(&self, text: &str, asker: &Asker) -> Result<Option<Outcome>, BuildError> {
-        let names_one = commands::parse(text, asker.bot_name.as_deref())
-            .is_some_and(|invocation| commands::table::find(&invocation.name).is_some());
-        if !names_one {
+        let Some(spec) = commands::parse(text, asker.bot_name.as_deref())
+            .and_then(|invocation| commands::table::find(&invocation.name))
+        else {
             return Ok(None);
-        }
+        };
+        let agent = match spec.command {
+            // The only command that asks a model.
+            Command::Compact => Some(self.agent()?),
+            _ => self.agent_so_far(),
+        };
         let desk = Desk {
-            agent: self.agent_so_far(),
+            agent,
+            sandbox: self.assembled.sandbox.clone(),
             conversations: self.conversations()?,
             clock: Arc::clone(&self.assembled.clock),
             trace: Arc::clone(&self.assembled.trace),
             machinery: self.machinery.clone(),
         };
         Ok(desk.carry_out(text, asker).await)
+    }
+
+    /// Looks at the sandbox and changes it, for this process and the file.
+    pub fn policy(&self) -> &PolicyDesk {
+        &self.assembled.policy
+    }
+
+    /// What decides about a command of the owner's from `cwd`: its folder and what it sees, or why
+    /// it is refused. Runs nothing.
+    pub fn decide_command(
+        &self,
+        command: &str,
+        cwd: Option<PathBuf>,
+        peer: LocalPeer,
+    ) -> Result<CommandDecision, String> {
+        let sandbox = &self.assembled.sandbox;
+        let scope = Scope {
+            cwd: cwd.filter(|_| peer == LocalPeer::InPerson),
+            attended: peer == LocalPeer::InPerson,
+            ..Scope::default()
+        };
+        sandbox
+            .hardline(command, None, &scope)
+            .map_err(|denied| denied.to_string())?;
+        let folder = sandbox
+            .working_dir(None, &scope)
+            .map_err(|denied| denied.to_string())?;
+        Ok(CommandDecision {
+            folder: folder.path().to_owned(),
+            jail: sandbox.jail(&scope),
+        })
     }
 
     /// Everything that can be called.

@@ -23,13 +23,14 @@ pub struct Undone {
 }
 
 /// Lists and undoes changes. That the owner asks for it in person is the caller's to know.
+#[derive(Clone)]
 pub(crate) struct Undoing {
     pub(crate) log: UndoLog,
     pub(crate) sandbox: Sandbox,
 }
 
 impl Undoing {
-    async fn undo(
+    pub(crate) async fn undo(
         &self,
         id: Option<i64>,
         conversation: Option<&ConversationKey>,
@@ -63,7 +64,7 @@ impl Undoing {
         Ok(Undone { change, message })
     }
 
-    async fn list(
+    pub(crate) async fn list(
         &self,
         conversation: Option<&ConversationKey>,
         limit: u32,

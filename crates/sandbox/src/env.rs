@@ -51,21 +51,19 @@ pub struct ChildEnv {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
     /// Not on the allow list.
-    #[error(
-        "variable {0} is not passed to commands. Add it to `[sandbox.env] allow` in config.toml"
-    )]
+    #[error("variable {0} is not passed to commands. Allow it with `fermix sandbox env allow {0}`")]
     NotAllowed(String),
     /// On the deny list.
-    #[error("variable {0} is denied. Remove it from `[sandbox.env] deny` to pass it to commands")]
+    #[error("variable {0} is denied. Allow it with `fermix sandbox env allow {0}`")]
     Denied(String),
     /// Not set where Fermix was started.
     #[error(
-        "variable {0} is not set. Set it where Fermix is started, or name a helper with `fermix config set sandbox.env.{0}.command COMMAND`"
+        "variable {0} is not set. Set it where Fermix is started, or name a helper with `fermix sandbox env set {0} -- COMMAND`"
     )]
     Missing(String),
     /// The helper does not exist.
     #[error(
-        "the helper of variable {name} was not found: {command}. Change it with `fermix config set sandbox.env.{name}.command COMMAND`"
+        "the helper of variable {name} was not found: {command}. Change it with `fermix sandbox env set {name} -- COMMAND`"
     )]
     HelperNotFound {
         /// The variable.
@@ -75,7 +73,7 @@ pub enum EnvError {
     },
     /// The helper failed.
     #[error(
-        "the helper of variable {name} failed with exit code {exit}. Run it by hand, or change it with `fermix config set sandbox.env.{name}.command COMMAND`"
+        "the helper of variable {name} failed with exit code {exit}. Run it by hand, or change it with `fermix sandbox env set {name} -- COMMAND`"
     )]
     HelperFailed {
         /// The variable.
@@ -84,7 +82,7 @@ pub enum EnvError {
         exit: i32,
     },
     /// The helper took too long.
-    #[error("the helper of variable {name} took longer than {} ms. Raise `[sandbox.env.{name}] timeout_ms`, or change it with `fermix config set sandbox.env.{name}.command COMMAND`", timeout.as_millis())]
+    #[error("the helper of variable {name} took longer than {} ms. Raise `[sandbox.env.{name}] timeout_ms`, or change it with `fermix sandbox env set {name} -- COMMAND`", timeout.as_millis())]
     HelperTimeout {
         /// The variable.
         name: String,
@@ -93,7 +91,7 @@ pub enum EnvError {
     },
     /// The helper printed something that is not a value.
     #[error(
-        "the helper of variable {name} printed {problem}; it must print one line of at most 8192 bytes. Change it with `fermix config set sandbox.env.{name}.command COMMAND`"
+        "the helper of variable {name} printed {problem}; it must print one line of at most 8192 bytes. Change it with `fermix sandbox env set {name} -- COMMAND`"
     )]
     HelperOutput {
         /// The variable.

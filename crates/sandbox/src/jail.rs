@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::confine::{ConfinementReport, ViewSummary};
 use crate::protected::names_of;
+use crate::roots::RootAccess;
 use crate::sandbox::Sandbox;
 use crate::settings::Scope;
 
@@ -62,14 +63,15 @@ impl Sandbox {
         let inner = self.now();
         let settings = &inner.settings.confine;
         let skills = names_of(&inner.surroundings.fermix_home.join("skills"));
-        let (kept, mut writable): (Vec<PathBuf>, Vec<PathBuf>) = self
-            .roots(scope)
-            .iter()
-            .map(|root| root.path.clone())
-            .partition(|root| !scope.attended && skills.contains(root));
-        writable.extend(settings.extra_write.iter().cloned());
+        let mut writable = settings.extra_write.clone();
         let mut readable = settings.extra_read.clone();
-        readable.extend(kept);
+        for root in self.roots(scope) {
+            let is_kept = !scope.attended && skills.contains(&root.path);
+            match root.access {
+                RootAccess::ReadWrite if !is_kept => writable.push(root.path.clone()),
+                RootAccess::ReadWrite | RootAccess::ReadOnly => readable.push(root.path.clone()),
+            }
+        }
         if !scope.attended {
             // Also where a root lies around them.
             readable.extend(skills);

@@ -10,6 +10,7 @@ mod confine;
 mod denial;
 mod env;
 mod foresee;
+mod grants;
 mod guarded;
 pub mod hardline;
 mod jail;
@@ -39,15 +40,16 @@ pub use confine::{
 };
 pub use denial::{Access, DenialReason, Denied};
 pub use env::{ChildEnv, EnvError};
+pub use grants::SessionGrantError;
 pub use jail::{Jail, Network};
 pub use process_tree::MARKER_VARIABLE as RUN_MARKER;
 pub use read::{FileError, OpenFile, ReadablePath};
-pub use roots::{Provenance, Root, UnsafeRoot};
+pub use roots::{Provenance, Root, RootAccess, UnsafeRoot};
 pub use runner::{
     CommandOutcome, CommandSpec, DEFAULT_OUTPUT_CAP, DEFAULT_TIMEOUT, Ending, MAX_PRODUCED,
     MAX_RUNS, MAX_RUNS_PER_CONVERSATION, MAX_STDIN, RunError, Runner, Stderr,
 };
-pub use sandbox::{Sandbox, SandboxError};
+pub use sandbox::{Allowed, Sandbox, SandboxError};
 pub use settings::{EnvMode, EnvPolicy, EnvSource, SandboxSettings, Scope, Surroundings};
 pub use spawn::find_executable;
 pub use tree::{ReadableTree, Stopped, TreeFile, WalkOptions, WalkSummary};

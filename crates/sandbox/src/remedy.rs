@@ -25,7 +25,10 @@ pub(crate) fn of(
     inner: &Inner,
 ) -> Remedy {
     match reason {
-        DenialReason::OutsideRoot => outside(access, object, inner),
+        DenialReason::OutsideRoot => match roots.holding(&object.path, Access::Read) {
+            Some(root) if access == Access::Write => read_only(&root.path),
+            _ => outside(access, object, inner),
+        },
         DenialReason::ProtectedPath | DenialReason::ProtectedAlias => words(format!(
             "Nothing opens it, because {}",
             inner.protected.why(object)
@@ -48,6 +51,18 @@ fn words(words: String) -> Remedy {
     }
 }
 
+/// The folder is open, but not for this.
+fn read_only(folder: &Path) -> Remedy {
+    Remedy {
+        words: format!(
+            "`{}` is open for reading only; the owner can open it for writing with `fermix grant path {}`",
+            folder.display(),
+            shell_quoted(folder)
+        ),
+        folder: Some(folder.to_owned()),
+    }
+}
+
 /// The folder is the path itself, or its parent when the path is (or would be) a file.
 fn outside(access: Access, object: &Resolved, inner: &Inner) -> Remedy {
     let is_folder = object.kind == Some(rustix::fs::FileType::Directory);
@@ -59,9 +74,8 @@ fn outside(access: Access, object: &Resolved, inner: &Inner) -> Remedy {
     match safe_to_grant(folder, &inner.surroundings, &inner.protected) {
         Ok(folder) => Remedy {
             words: format!(
-                "The owner can open the folder for one question with `fermix ask --root {}`, or for good {}",
-                shell_quoted(&folder),
-                for_good(&folder, inner)
+                "The owner can open the folder for one question with `fermix ask --root {quoted}`, or for good with `fermix grant path {quoted}`; where the owner is in the conversation, `request_directory_access` asks them",
+                quoted = shell_quoted(&folder),
             ),
             folder: Some(folder),
         },
@@ -81,8 +95,12 @@ fn outside(access: Access, object: &Resolved, inner: &Inner) -> Remedy {
 /// How the owner opens a guarded path, given in its own spelling.
 pub(crate) fn guarded(member: &Path, inner: &Inner) -> String {
     match safe_to_grant(member, &inner.surroundings, &inner.protected) {
+        Ok(folder) => format!(
+            "The owner can open it by name with `fermix grant path {}`",
+            shell_quoted(&folder)
+        ),
         // A file is no root, but it may be named.
-        Ok(_) | Err(UnsafeRoot::NotADirectory) => {
+        Err(UnsafeRoot::NotADirectory) => {
             format!("The owner can open it by name {}", for_good(member, inner))
         }
         Err(_) => "The owner has to change it by hand".to_owned(),

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use fermix_types::SandboxMode;
 use rustix::fs::FileType;
 
+use crate::denial::Access;
 use crate::names::{fold, is_within};
 use crate::protected::Protected;
 use crate::resolve::{Identity, Resolved, resolve};
@@ -17,6 +18,8 @@ use crate::settings::{SandboxSettings, Surroundings};
 pub enum Provenance {
     /// The owner granted it.
     Granted,
+    /// The owner granted it to this conversation.
+    Conversation,
     /// The mode admits it.
     Mode,
 }
@@ -26,7 +29,28 @@ impl Provenance {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
+            Self::Conversation => "granted for this conversation",
             Self::Mode => "mode",
+        }
+    }
+}
+
+/// What the tools may do in a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootAccess {
+    /// Read and change.
+    ReadWrite,
+    /// Read.
+    ReadOnly,
+}
+
+impl RootAccess {
+    /// Whether the root is enough for what a caller wants. A command may start in a folder it may
+    /// only read: what it changes there is for its confinement to refuse.
+    pub(crate) fn admits(self, access: Access) -> bool {
+        match (self, access) {
+            (Self::ReadWrite, _) | (Self::ReadOnly, Access::Read | Access::Execute) => true,
+            (Self::ReadOnly, Access::Write) => false,
         }
     }
 }
@@ -38,6 +62,8 @@ pub struct Root {
     pub path: PathBuf,
     /// Where the right comes from.
     pub provenance: Provenance,
+    /// What may be done in it.
+    pub access: RootAccess,
     pub(crate) identity: Option<Identity>,
     pub(crate) handle: OnceLock<OwnedFd>,
 }
@@ -67,6 +93,7 @@ impl RootSet {
         settings: &SandboxSettings,
         surroundings: &Surroundings,
         request: Option<&Path>,
+        for_conversation: &[PathBuf],
     ) -> Self {
         let blocked_paths: Vec<Resolved> = settings
             .blocked_roots
@@ -92,18 +119,33 @@ impl RootSet {
             blocked_parents,
         };
 
-        let granted: Vec<Resolved> = settings
-            .allowed_roots
-            .iter()
-            .filter_map(|path| resolve(path).ok())
-            .collect();
+        let resolved = |paths: &[PathBuf]| -> Vec<Resolved> {
+            paths.iter().filter_map(|path| resolve(path).ok()).collect()
+        };
+        let granted = resolved(&settings.allowed_roots);
         set.granted = granted
             .iter()
             .filter(|grant| !set.blocks(grant))
             .map(|grant| fold(&grant.path))
             .collect();
         let by_mode = mode_roots(settings, surroundings, request);
-        for candidate in by_mode.into_iter().chain(granted.iter().cloned()) {
+        let is_granted = |path: &Path| granted.iter().any(|grant| grant.path == path);
+        // What may be changed comes first: a grant for reading takes nothing away from it.
+        let candidates = by_mode
+            .into_iter()
+            .chain(granted.iter().cloned())
+            .map(|found| (found, Provenance::Mode, RootAccess::ReadWrite))
+            .chain(
+                resolved(for_conversation)
+                    .into_iter()
+                    .map(|found| (found, Provenance::Conversation, RootAccess::ReadWrite)),
+            )
+            .chain(
+                resolved(&settings.read_roots)
+                    .into_iter()
+                    .map(|found| (found, Provenance::Granted, RootAccess::ReadOnly)),
+            );
+        for (candidate, provenance, access) in candidates {
             let is_folder = matches!(candidate.kind, Some(FileType::Directory) | None);
             if !is_folder
                 || set.blocks(&candidate)
@@ -111,15 +153,16 @@ impl RootSet {
             {
                 continue;
             }
-            let provenance = if granted.iter().any(|grant| grant.path == candidate.path) {
+            let provenance = if is_granted(&candidate.path) {
                 Provenance::Granted
             } else {
-                Provenance::Mode
+                provenance
             };
             let identity = path_identity(&candidate);
             set.roots.push(Arc::new(Root {
                 path: candidate.path,
                 provenance,
+                access,
                 identity,
                 handle: OnceLock::new(),
             }));
@@ -147,12 +190,12 @@ impl RootSet {
         found.map(|blocked| blocked.path.as_path())
     }
 
-    /// The narrowest root that holds the canonical `path`.
-    pub(crate) fn holding(&self, path: &Path) -> Option<&Arc<Root>> {
+    /// The narrowest root that holds the canonical `path` and admits `access`.
+    pub(crate) fn holding(&self, path: &Path, access: Access) -> Option<&Arc<Root>> {
         // `Path::starts_with` compares whole components: `/work-evil` does not start with `/work`.
         self.roots
             .iter()
-            .filter(|root| path.starts_with(&root.path))
+            .filter(|root| root.access.admits(access) && path.starts_with(&root.path))
             .max_by_key(|root| root.path.as_os_str().len())
     }
 }
@@ -248,6 +291,9 @@ pub(crate) fn safe_to_grant(
         |inner: &Path| resolve(inner).map_or(true, |inner| is_within(&fold(&inner.path), &folded));
     if [
         "/",
+        "/home",
+        "/users",
+        "/var",
         "/proc",
         "/sys",
         "/dev",

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::confine::view::ViewPolicy;
 use crate::denial::{Access, DenialReason, Denied};
 use crate::env::search_path;
+use crate::grants::SessionGrants;
 use crate::guarded;
 use crate::protected::Protected;
 use crate::read::ReadablePath;
@@ -38,8 +39,18 @@ pub(crate) struct Inner {
     pub(crate) surroundings: Surroundings,
     pub(crate) protected: Protected,
     pub(crate) runner: Runner,
+    pub(crate) grants: Arc<SessionGrants>,
     private: Vec<PathBuf>,
     trace: Arc<dyn TraceSink>,
+}
+
+/// What the policy lets a turn do, without a door to it.
+#[derive(Clone, Debug)]
+pub struct Allowed {
+    /// The canonical path.
+    pub path: PathBuf,
+    /// The root that admits it.
+    pub root: Arc<Root>,
 }
 
 /// Why a sandbox cannot be built.
@@ -86,7 +97,14 @@ impl Sandbox {
         surroundings: Surroundings,
         trace: Arc<dyn TraceSink>,
     ) -> Result<Self, SandboxError> {
-        Self::build(settings, surroundings, trace, None, Vec::new())
+        Self::build(
+            settings,
+            surroundings,
+            trace,
+            None,
+            Vec::new(),
+            Arc::default(),
+        )
     }
 
     /// The same sandbox with other settings, for a change of the configuration while turns run. The
@@ -99,6 +117,7 @@ impl Sandbox {
             inner.trace.clone(),
             Some(inner.runner.clone()),
             inner.private.clone(),
+            Arc::clone(&inner.grants),
         )
     }
 
@@ -125,6 +144,7 @@ impl Sandbox {
             inner.trace.clone(),
             Some(inner.runner.clone()),
             private,
+            Arc::clone(&inner.grants),
         )
     }
 
@@ -134,6 +154,7 @@ impl Sandbox {
         trace: Arc<dyn TraceSink>,
         runner: Option<Runner>,
         private: Vec<PathBuf>,
+        grants: Arc<SessionGrants>,
     ) -> Result<Self, SandboxError> {
         let absolute = |what, path: &Path| {
             if path.is_absolute() {
@@ -150,6 +171,9 @@ impl Sandbox {
         absolute("[sandbox] workspace_root", &settings.workspace_root)?;
         for path in &settings.allowed_roots {
             absolute("[sandbox] allowed_roots", path)?;
+        }
+        for path in &settings.read_roots {
+            absolute("[sandbox] read_roots", path)?;
         }
         for path in &settings.blocked_roots {
             absolute("[sandbox] blocked_roots", path)?;
@@ -183,6 +207,7 @@ impl Sandbox {
             surroundings,
             protected,
             runner: runner.clone(),
+            grants,
             private,
             trace,
         };
@@ -235,6 +260,28 @@ impl Sandbox {
         safe_to_grant(&inner.expanded(path), &inner.surroundings, &inner.protected)
     }
 
+    /// The blocked root that keeps `folder`, a canonical path, closed whatever is granted.
+    pub fn blocking_root(&self, folder: &Path) -> Option<PathBuf> {
+        let roots = self.now().roots(&Scope::default());
+        let found = resolve(folder).ok()?;
+        roots.blocking(&found).map(Path::to_owned)
+    }
+
+    /// What [`Sandbox::readable`] or [`Sandbox::writable`] would decide about `path`, without doing
+    /// or recording anything.
+    pub fn would_allow(
+        &self,
+        path: &str,
+        access: Access,
+        scope: &Scope,
+    ) -> Result<Allowed, Denied> {
+        let checked = self.unrecorded(path, access, scope)?;
+        Ok(Allowed {
+            path: checked.object.path,
+            root: checked.root,
+        })
+    }
+
     /// Records that the accident guard refused a command, and gives the words for the model.
     pub fn hardline_denied(&self, reason: &str, scope: &Scope) -> Denied {
         let denied = Denied::new(DenialReason::Hardline, Access::Execute, "shell")
@@ -249,14 +296,18 @@ impl Sandbox {
         access: Access,
         scope: &Scope,
     ) -> Result<Checked, Denied> {
+        let checked = self.unrecorded(path, access, scope);
+        self.now().record(&checked, scope);
+        checked
+    }
+
+    fn unrecorded(&self, path: &str, access: Access, scope: &Scope) -> Result<Checked, Denied> {
         let inner = self.now();
         let roots = Arc::new(inner.roots(scope));
-        let checked = inner
+        inner
             .absolute(path, access, &roots, scope)
             .and_then(|requested| inner.judge(requested, access, roots, &Arc::new(scope.clone())))
-            .and_then(|checked| fits_its_spelling(path, checked));
-        inner.record(&checked, scope);
-        checked
+            .and_then(|checked| fits_its_spelling(path, checked))
     }
 }
 
@@ -284,7 +335,12 @@ fn fits_its_spelling(path: &str, checked: Checked) -> Result<Checked, Denied> {
 
 impl Inner {
     pub(crate) fn roots(&self, scope: &Scope) -> RootSet {
-        RootSet::compute(&self.settings, &self.surroundings, scope.cwd.as_deref())
+        RootSet::compute(
+            &self.settings,
+            &self.surroundings,
+            scope.cwd.as_deref(),
+            &self.grants.of(scope.conversation.as_ref()),
+        )
     }
 
     /// `~` and `~/…` only; `~user` is an ordinary name.
@@ -348,7 +404,7 @@ impl Inner {
             }
         })?;
         let root = self
-            .decide(&object, &roots)
+            .decide(&object, access, &roots)
             .map_err(|reason| self.refusal(reason, access, &object, &roots))?;
         if access == Access::Write
             && let Some(why) = guarded::refusal(&object.path, &roots, self, scope)
@@ -366,10 +422,11 @@ impl Inner {
         })
     }
 
-    /// 1. protected, 2. blocked, 3. inside a root, 4. outside.
+    /// 1. protected, 2. blocked, 3. inside a root that admits the access, 4. outside.
     pub(crate) fn decide(
         &self,
         object: &Resolved,
+        access: Access,
         roots: &RootSet,
     ) -> Result<Arc<Root>, DenialReason> {
         if self.protected.covers(object) {
@@ -379,7 +436,7 @@ impl Inner {
             return Err(DenialReason::BlockedRoot);
         }
         roots
-            .holding(&object.path)
+            .holding(&object.path, access)
             .cloned()
             .ok_or(DenialReason::OutsideRoot)
     }

@@ -19,6 +19,8 @@ pub struct SandboxSettings {
     pub workspace_root: PathBuf,
     /// The owner's grants.
     pub allowed_roots: Vec<PathBuf>,
+    /// The owner's grants for reading only.
+    pub read_roots: Vec<PathBuf>,
     /// Folders that win over mode roots and grants.
     pub blocked_roots: Vec<PathBuf>,
     /// What a child's environment holds.
@@ -68,7 +70,8 @@ pub struct Scope {
     pub ids: TraceIds,
     /// The agent's name, for the trace.
     pub agent: Option<String>,
-    /// The conversation, for the trace and for the limit of concurrent commands.
+    /// The conversation: for the trace, for the limit of concurrent commands, and for the folders
+    /// that are open to it alone.
     pub conversation: Option<ConversationKey>,
     /// The request's folder. Only a local turn of the owner carries one.
     pub cwd: Option<PathBuf>,

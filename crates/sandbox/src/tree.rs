@@ -121,9 +121,12 @@ impl TreeFile<'_> {
         match &self.target {
             Some(target) => {
                 let inner = &checked.inner;
-                checked.root = inner.decide(target, &checked.roots).map_err(|reason| {
-                    inner.refusal(reason, Access::Read, target, &checked.roots)
-                })?;
+                checked.root =
+                    inner
+                        .decide(target, Access::Read, &checked.roots)
+                        .map_err(|reason| {
+                            inner.refusal(reason, Access::Read, target, &checked.roots)
+                        })?;
                 checked.object = target.clone();
             }
             None => {
@@ -457,7 +460,11 @@ impl Walk<'_> {
     }
 
     fn refuses(&self, object: &Resolved) -> bool {
-        let Err(reason) = self.tree.inner.decide(object, &self.tree.roots) else {
+        let Err(reason) = self
+            .tree
+            .inner
+            .decide(object, Access::Read, &self.tree.roots)
+        else {
             return false;
         };
         let denied = Denied::new(reason, Access::Read, object.path.clone());

@@ -134,8 +134,8 @@ impl Inner {
     pub(crate) fn default_folder(&self, roots: &RootSet, scope: &Scope) -> Option<PathBuf> {
         let usable = |folder: &Path| {
             let folder = resolve(folder).ok()?;
-            let is_open =
-                folder.kind == Some(FileType::Directory) && self.decide(&folder, roots).is_ok();
+            let is_open = folder.kind == Some(FileType::Directory)
+                && self.decide(&folder, Access::Execute, roots).is_ok();
             is_open.then_some(folder.path)
         };
         scope

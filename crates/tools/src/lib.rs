@@ -12,6 +12,7 @@ pub mod system;
 
 use std::sync::Arc;
 
+use fermix_approvals::PolicyDesk;
 use fermix_capability::{Capability, Catalog, Deferral, RegistrationError, Registry};
 use fermix_sandbox::Sandbox;
 use fermix_types::TraceSink;
@@ -35,6 +36,8 @@ pub struct ToolDeps {
     pub routing: RoutingAccess,
     /// Keeps what files held before they were changed.
     pub undo: UndoLog,
+    /// Asks the owner for folders.
+    pub policy: PolicyDesk,
     /// Takes the rows that only a tool can write.
     pub trace: Arc<dyn TraceSink>,
 }
@@ -52,6 +55,7 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         documents,
         routing,
         undo,
+        policy,
         trace,
     } = deps;
     let mut tools = vec![
@@ -61,6 +65,7 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         file::file_write::capability(sandbox.clone(), undo)?,
         file::glob_search::capability(sandbox.clone())?,
         model_routing_config::capability(routing)?,
+        system::request_directory_access::capability(policy)?,
         system::shell::capability(sandbox, trace)?,
         system::tool_help::capability(Arc::clone(&catalog))?,
     ];

@@ -4,41 +4,42 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use fermix_capability::{ApprovalPrompt, Choice, PromptOrigin, TurnScope};
+use async_trait::async_trait;
+use fermix_capability::{ApprovalPrompt, Choice, TurnScope};
 use tokio::sync::oneshot;
 
-use crate::confirmations::{ConfirmError, Confirmations, TOKEN_TTL};
+use crate::confirmations::TOKEN_TTL;
+use crate::waiting::{Answer, Prompts, Waiting};
 
 /// A call that waits for the owner. Whoever takes it from the store settles it.
 #[derive(Debug)]
-pub struct Question {
+struct Question {
     answer: oneshot::Sender<Choice>,
     offers_always: bool,
 }
 
-impl Question {
-    /// Gives the call its answer, and says which one it was: "always" means "once" where only that was
-    /// offered. Nothing when the call is gone.
-    pub fn settle(self, choice: Choice) -> Option<Choice> {
-        let choice = match choice {
-            Choice::Always if !self.offers_always => Choice::Once,
-            // No call has a part that only reads, and saying yes to a part is no yes to the whole.
-            Choice::Read => Choice::Deny,
-            Choice::Once | Choice::Always | Choice::Deny => choice,
-        };
-        self.answer.send(choice).ok().map(|()| choice)
+#[async_trait]
+impl Waiting for Question {
+    /// No call has a part that only reads, and saying yes to a part is no yes to the whole.
+    fn choices(&self) -> &[Choice] {
+        if self.offers_always {
+            &[Choice::Once, Choice::Always]
+        } else {
+            &[Choice::Once]
+        }
     }
-}
 
-/// Why an answer did not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// The token's words.
-    #[error(transparent)]
-    Confirm(#[from] ConfirmError),
-    /// Commands have no answer of this kind; the question still stands.
-    #[error("a command is allowed `once` or `always`, or denied")]
-    NotOffered,
+    async fn answered(self: Box<Self>, answer: Answer<'_>) -> String {
+        if self.answer.send(answer.choice).is_err() {
+            return "The call is gone; nothing was run.".to_owned();
+        }
+        match answer.choice {
+            Choice::Deny => "Denied; nothing was run.",
+            Choice::Always => "Allowed, now and from now on for exactly this.",
+            Choice::Once | Choice::Read => "Allowed, this once.",
+        }
+        .to_owned()
+    }
 }
 
 /// How a question ended.
@@ -64,12 +65,12 @@ pub(super) struct Asked<'a> {
 /// The store of questions, and which turns have one.
 #[derive(Debug)]
 pub(super) struct Desk {
-    store: Arc<Confirmations<Question>>,
+    store: Arc<Prompts>,
     waiting: Mutex<HashSet<String>>,
 }
 
 impl Desk {
-    pub(super) fn new(store: Arc<Confirmations<Question>>) -> Self {
+    pub(super) fn new(store: Arc<Prompts>) -> Self {
         Self {
             store,
             waiting: Mutex::default(),
@@ -99,20 +100,19 @@ impl Desk {
             answer,
             offers_always: asked.offers_always,
         };
-        let parked = match self
-            .store
-            .park(origin, asked.fingerprint, question, Instant::now())
-        {
+        let mut choices = question.choices().to_vec();
+        choices.push(Choice::Deny);
+        let parked = match self.store.park(
+            origin,
+            asked.fingerprint,
+            Box::new(question),
+            Instant::now(),
+        ) {
             Ok(parked) if parked.is_new => parked,
             Ok(_) => return Told::Busy,
             Err(error) => return Told::Unseen(error.to_string()),
         };
         place.token = Some(parked.token.clone());
-        let choices = if asked.offers_always {
-            vec![Choice::Once, Choice::Always, Choice::Deny]
-        } else {
-            vec![Choice::Once, Choice::Deny]
-        };
         let prompt = ApprovalPrompt {
             token: parked.token.clone(),
             title: asked.title,
@@ -137,22 +137,6 @@ impl Desk {
             Err(_) if self.store.withdraw(&parked.token).is_none() => told(answered.await.ok()),
             Err(_) => Told::Expired,
         }
-    }
-
-    /// Gives an answer to the question `token` stands for, when `origin` was the one asked.
-    pub(super) fn answer(
-        &self,
-        token: &str,
-        choice: Choice,
-        origin: &PromptOrigin,
-    ) -> Result<Choice, AnswerError> {
-        if choice == Choice::Read {
-            return Err(AnswerError::NotOffered);
-        }
-        let question = self.store.take(token, origin, Instant::now())?;
-        question
-            .settle(choice)
-            .ok_or(AnswerError::Confirm(ConfirmError::UnknownToken))
     }
 
     fn take_place(&self, turn: &TurnScope) -> Option<Place<'_>> {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use async_trait::async_trait;
 use fermix_capability::guard::Refusal;
 use fermix_capability::{
-    Arguments, CallGuard, Capability, Choice, CommandPreview, CommandText, GuardedCall,
-    PromptOrigin, Ruling, TurnScope,
+    Arguments, CallGuard, Capability, Choice, CommandPreview, CommandText, GuardedCall, Ruling,
+    TurnScope,
 };
 use fermix_config::{ApproveMode, Config};
 use fermix_sandbox::{Sandbox, Scope};
@@ -16,13 +16,13 @@ use fermix_types::{Clock, PolicyClass, ToolError};
 use serde_json::Value;
 
 use super::access::{Access, gate};
-use super::asking::{AnswerError, Asked, Desk, Question, Told, turn_key};
+use super::asking::{Asked, Desk, Told, turn_key};
 use super::harmless::{Ground, judge_argv, judge_script};
 use super::remembered::ApprovedCommands;
 use super::subject::{Subject, What};
 use super::tainted;
-use crate::confirmations::Confirmations;
 use crate::scope::sandbox_scope;
+use crate::waiting::Prompts;
 
 /// How many refused calls are kept, so that a turn does not ask the same again.
 const MAX_REFUSED: usize = 256;
@@ -98,7 +98,7 @@ impl CallApprovals {
         sandbox: Sandbox,
         rules: ApprovalRules,
         approved: ApprovedCommands,
-        questions: Arc<Confirmations<Question>>,
+        prompts: Arc<Prompts>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl CallApprovals {
             rules: RwLock::new(rules),
             approved,
             clock,
-            desk: Desk::new(questions),
+            desk: Desk::new(prompts),
             refused: Mutex::default(),
         }
     }
@@ -119,17 +119,6 @@ impl CallApprovals {
     /// The commands that are approved for good.
     pub fn approved(&self) -> &ApprovedCommands {
         &self.approved
-    }
-
-    /// Gives the owner's answer to the question that `token` stands for, and says how it counted.
-    /// Only `origin`, the one who was asked, can; a wrong one burns nothing.
-    pub fn answer(
-        &self,
-        token: &str,
-        choice: Choice,
-        origin: &PromptOrigin,
-    ) -> Result<Choice, AnswerError> {
-        self.desk.answer(token, choice, origin)
     }
 
     fn rules(&self) -> ApprovalRules {

@@ -11,6 +11,7 @@ mod files;
 mod interruption;
 mod models;
 mod offline;
+mod policy;
 mod support;
 mod terminal;
 mod trust;

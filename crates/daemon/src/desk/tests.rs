@@ -65,6 +65,7 @@ fn desk(home: &TestHome, agent: Option<Agent>, machinery: Machinery) -> Desk {
     let store = Store::open(&home.fermix_home().join("memory.db"), &options).unwrap();
     Desk {
         agent,
+        sandbox: engine(home).assembled.sandbox.clone(),
         conversations: Arc::new(Conversations::new(store)),
         clock: Arc::new(SystemClock),
         trace: Arc::new(Unrecorded),
@@ -212,7 +213,7 @@ async fn a_command_without_machinery_is_words_for_the_agent() {
     let home = TestHome::new();
     let desk = desk(&home, None, Machinery::default());
     let owner = asker("7", "a");
-    for text in ["/undo", "/compact", "/sandbox status", "/confirm A"] {
+    for text in ["/undo", "/sandbox status", "/confirm A"] {
         assert_eq!(desk.carry_out(text, &owner).await, None, "{text}");
     }
     let help = desk.carry_out("/help", &owner).await.unwrap().unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use fermix_approvals::commands::ApprovalRules;
 use fermix_config::{Config, Overrides};
 use serde::Serialize;
 
@@ -39,8 +40,11 @@ impl Engine {
         let providers = self.assembled.providers.prepare(new.clone())?;
 
         // Nothing was changed up to here, and what follows fails only in its first step.
-        let settings = assemble::settings(&after);
-        self.assembled.sandbox.reconfigure(settings)?;
+        self.assembled
+            .policy
+            .reload(new.sandbox.clone())
+            .map_err(|error| BuildError::Settings(error.to_string()))?;
+        self.assembled.approvals.reconfigure(ApprovalRules::of(new));
         self.assembled.providers.replace(providers);
         if let Some(agent) = self.agent_so_far() {
             agent.use_providers(self.assembled.providers.get()?);
@@ -75,7 +79,12 @@ impl Engine {
     pub(crate) fn is_outdated(&self) -> Result<bool, String> {
         let parts = self.parts();
         Config::load(&parts.home, &parts.environment, &Overrides::default())
-            .map(|config| config != parts.config)
+            .map(|config| {
+                // What the owner changed through Fermix is in force already.
+                let mut in_force = parts.config.clone();
+                in_force.sandbox = self.assembled.policy.in_force();
+                config != in_force
+            })
             .map_err(|error| error.to_string())
     }
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use fermix_agent::{Agent, ReportOnly, Submitted, TurnEvent, TurnReport, TurnRequest};
+use fermix_agent::{Agent, ReportOnly, Submitted, TurnEvent, TurnReport, TurnRequest, TurnStatus};
+use fermix_approvals::Prompts;
 use fermix_capability::Ports;
 use fermix_channels::{LocalPeer, admit_local};
 use fermix_types::{ConversationKey, TraceIds, TraceKind, TraceRow, TraceSink};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::resume::{Resumes, Shown};
 use super::{Engine, Question};
 use crate::assemble::BuildError;
 
@@ -18,6 +20,12 @@ pub struct Turn {
     trace: Arc<dyn TraceSink>,
     conversation: ConversationKey,
     asked: String,
+    /// What is asked once more after a grant.
+    request: TurnRequest,
+    events: Option<mpsc::Sender<TurnEvent>>,
+    shown: Shown,
+    resumes: Arc<Resumes>,
+    prompts: Arc<Prompts>,
     submitted: Submitted,
     has_ended: bool,
 }
@@ -41,18 +49,24 @@ impl Engine {
             ..Ports::default()
         };
         let caller = Arc::new(admit_local(question.peer, ports));
+        let shown = Shown::default();
         let request = TurnRequest {
             images: question.images,
             working_folder: self.working_folder(cwd.as_deref()),
             cwd,
             timeout: question.timeout,
-            approval: question.approval,
+            approval: question.approval.map(|port| shown.watch(port)),
             is_alone: true,
             ..TurnRequest::text(question.conversation.clone(), caller, question.text)
         };
         let asked = request.text.clone();
         Ok(Turn {
-            submitted: agent.submit(request, Arc::new(ReportOnly), events),
+            submitted: agent.submit(request.clone(), Arc::new(ReportOnly), events.clone()),
+            request,
+            events,
+            shown,
+            resumes: Arc::clone(&self.resumes),
+            prompts: Arc::clone(self.assembled.policy.prompts()),
             agent,
             trace: Arc::clone(&self.assembled.trace),
             conversation: question.conversation,
@@ -69,12 +83,32 @@ impl Turn {
         if self.has_ended {
             return std::future::pending().await;
         }
-        let report = (&mut self.submitted.done).await.ok();
-        self.has_ended = true;
-        if let Some(report) = &report {
-            self.record_messages(report);
+        loop {
+            let expected = self.resumes.expect(&self.submitted.turn_id);
+            let report = (&mut self.submitted.done).await.ok();
+            if let Some(report) = &report {
+                self.record_messages(report);
+            }
+            let is_answered = report
+                .as_ref()
+                .is_some_and(|report| report.status == TurnStatus::Completed);
+            let granted = if is_answered {
+                expected.granted(&self.shown, &self.prompts).await
+            } else {
+                None
+            };
+            let Some(resume) = granted else {
+                self.has_ended = true;
+                return report;
+            };
+            let again = TurnRequest {
+                platform_message_id: Some(format!("{}-{}", resume.id, self.submitted.turn_id)),
+                ..self.request.clone()
+            };
+            self.submitted = self
+                .agent
+                .submit(again, Arc::new(ReportOnly), self.events.clone());
         }
-        report
     }
 
     /// Stops it, with everything it runs. It ends within seconds.

@@ -134,7 +134,7 @@ async fn a_missing_variable_is_a_note_and_a_required_one_an_error() {
     );
     for (note, name) in env.notes.iter().zip(&env.unresolved) {
         assert!(
-            note.contains(name.as_str()) && note.contains("fermix config set sandbox.env."),
+            note.contains(name.as_str()) && note.contains("fermix sandbox env set "),
             "{note}"
         );
         assert!(!note.contains("hunter2"), "{note}");

@@ -6,6 +6,7 @@ mod ends;
 mod envs;
 mod escapes;
 mod fermix_home;
+mod grants;
 mod paths;
 mod property;
 mod remedies;

@@ -67,6 +67,7 @@ impl TestHome {
                 mode,
                 workspace_root: workspace,
                 allowed_roots: Vec::new(),
+                read_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvPolicy::default(),
                 confine: ConfineSettings::default(),

@@ -377,7 +377,7 @@ fn asking_from_a_guarded_folder_does_not_open_it() {
         let refused = verdict(&test);
         assert!(refused.starts_with("Path is guarded: "), "{refused}");
         let remedy = format!(
-            "`fermix config set sandbox.allowed_roots '[\"{}\"]'`",
+            "`fermix grant path {}`",
             test.home.join(".config/autostart").display()
         );
         assert!(refused.contains(&remedy), "{refused}");

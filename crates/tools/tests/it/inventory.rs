@@ -43,6 +43,7 @@ fn each_tool_is_classified_as_specified() {
         "file_write read_write file anyone",
         "glob_search read_only file owner",
         "model_routing_config read_write config anyone",
+        "request_directory_access external_api system anyone",
         "shell exec system anyone",
         "tool_call read_only system anyone",
         "tool_describe read_only system anyone",

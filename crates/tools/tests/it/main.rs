@@ -5,6 +5,7 @@
     reason = "a test that cannot prepare its files has to stop"
 )]
 
+mod directory;
 mod discovery;
 mod documents;
 mod edit;

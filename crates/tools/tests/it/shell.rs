@@ -109,7 +109,7 @@ async fn refuses_before_anything_runs() {
             vec![
                 "Path is outside the sandbox roots",
                 &grant,
-                "sandbox.allowed_roots",
+                "fermix grant path",
             ],
         ),
         (
@@ -314,7 +314,7 @@ async fn the_environment_is_only_what_is_meant_for_commands() {
         .await);
     let (notes, output) = said.split_at(said.find("must stay here").unwrap());
     assert_eq!(output, "must stay here\n");
-    for words in ["HELPED", "STALE", "fermix config set sandbox.env."] {
+    for words in ["HELPED", "STALE", "fermix sandbox env set "] {
         assert!(notes.contains(words), "{notes}");
     }
     let failed = world.call("shell", json!({"command": "exit 4"})).await;

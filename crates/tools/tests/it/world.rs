@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
+use fermix_approvals::{PolicyDesk, PolicyParts, Prompts};
 use fermix_capability::{
     CallOutcome, Caller, Catalog, Deferral, Dispatcher, FrameId, OutsideSources, Ports, Presence,
     Registry, TurnScope,
 };
-use fermix_config::{Environment, Home, Routing};
+use fermix_config::{Config, Environment, Home, Routing};
 use fermix_sandbox::{ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Surroundings};
 use fermix_store::{Store, StoreOptions};
 use fermix_testkit::TestHome;
@@ -28,6 +30,8 @@ pub struct World {
     pub home: TestHome,
     pub registry: Registry,
     pub sandbox: Sandbox,
+    /// Changes what the tools reach.
+    pub policy: PolicyDesk,
     /// What the routing tool made hold, in order.
     pub applied: Arc<Mutex<Vec<Routing>>>,
     /// The request's folder of the owner's turns.
@@ -70,6 +74,7 @@ impl World {
             mode: SandboxMode::Standard,
             workspace_root: home.workspace(),
             allowed_roots: Vec::new(),
+            read_roots: Vec::new(),
             blocked_roots: Vec::new(),
             env: EnvPolicy::default(),
             confine: ConfineSettings::default(),
@@ -95,13 +100,33 @@ impl World {
         let environment = Environment::from_pairs([("HOME", home.os_home())]);
         let applied = Arc::new(Mutex::new(Vec::new()));
         let registry = Registry::new(deferral);
-        let sandbox = Sandbox::new(settings, surroundings, trace.clone()).expect("absolute paths");
+        let fermix_home =
+            Home::resolve(Some(&home.fermix_home()), &environment).expect("it exists");
+        let sandbox =
+            Sandbox::new(settings.clone(), surroundings, trace.clone()).expect("absolute paths");
+        let policy = PolicyDesk::new(PolicyParts {
+            home: fermix_home.clone(),
+            sandbox: sandbox.clone(),
+            in_force: Config::defaults(&fermix_home).sandbox,
+            settings_of: Arc::new(move |config| SandboxSettings {
+                mode: config.mode,
+                allowed_roots: config.allowed_roots.clone(),
+                read_roots: config.read_roots.clone(),
+                ..settings.clone()
+            }),
+            commands_changed: Arc::new(|_| {}),
+            prompts: Arc::new(Prompts::default()),
+            clock: Arc::new(FixedClock::default()),
+            monotonic: Arc::new(Instant::now),
+            trace: trace.clone(),
+        });
         let deps = ToolDeps {
             sandbox: sandbox.clone(),
+            policy: policy.clone(),
             catalog: Arc::new(Catalog::new()),
             documents: DocumentReader { program: documents },
             routing: RoutingAccess {
-                home: Home::resolve(Some(&home.fermix_home()), &environment).expect("it exists"),
+                home: fermix_home,
                 primary: Arc::new(|| PrimaryRoute {
                     provider: "openai".into(),
                     model: "gpt-test".into(),
@@ -129,6 +154,7 @@ impl World {
         register_all(&registry, deps).expect("the names are unique");
         Self {
             home,
+            policy,
             registry,
             sandbox,
             applied,

@@ -97,7 +97,7 @@ async fn says_why_it_cannot() {
             vec![
                 "Path is outside the sandbox roots",
                 &grant,
-                "sandbox.allowed_roots",
+                "fermix grant path",
             ],
         ),
         (

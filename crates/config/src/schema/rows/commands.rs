@@ -11,11 +11,11 @@ const PROFILES: Kind = Kind::Choice {
     retired: &[
         (
             "none",
-            "it is called `bare` now; run `fermix sandbox commands profile bare`",
+            "it is called `bare` now; run `fermix config set sandbox.commands.profile bare`",
         ),
         (
             "trusted",
-            "it is called `extended` now; run `fermix sandbox commands profile extended`",
+            "it is called `extended` now; run `fermix config set sandbox.commands.profile extended`",
         ),
     ],
 };
