@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use fermix_approvals::Confirmations;
+use fermix_approvals::commands::{ApprovalRules, ApprovedCommands, CallApprovals, Question};
 use fermix_capability::{
     CallOutcome, Caller, Catalog, Deferral, Dispatcher, FrameId, OutsideSources, Ports, Presence,
     Registry, TurnScope,
@@ -13,6 +15,7 @@ use fermix_testkit::TestHome;
 use fermix_tools::config::model_routing_config::{PrimaryRoute, RoutingAccess};
 use fermix_tools::document::DocumentReader;
 use fermix_tools::{ToolDeps, register_all};
+use fermix_types::clock::FixedClock;
 use fermix_types::trace::MemorySink;
 use fermix_types::{ConversationKey, SandboxMode, ToolCall, TraceIds, TraceKind, TraceRow};
 use serde_json::Value;
@@ -26,6 +29,10 @@ pub struct World {
     pub applied: Arc<Mutex<Vec<Routing>>>,
     /// The request's folder of the owner's turns.
     pub cwd: Option<PathBuf>,
+    pub sandbox: Sandbox,
+    /// Decides which calls are asked about; none is, until a test says so.
+    pub approvals: Arc<CallApprovals>,
+    pub questions: Arc<Confirmations<Question>>,
     trace: Arc<MemorySink>,
     dispatcher: Dispatcher,
 }
@@ -88,8 +95,9 @@ impl World {
         let environment = Environment::from_pairs([("HOME", home.os_home())]);
         let applied = Arc::new(Mutex::new(Vec::new()));
         let registry = Registry::new(deferral);
+        let sandbox = Sandbox::new(settings, surroundings, trace.clone()).expect("absolute paths");
         let deps = ToolDeps {
-            sandbox: Sandbox::new(settings, surroundings, trace.clone()).expect("absolute paths"),
+            sandbox: sandbox.clone(),
             catalog: Arc::new(Catalog::new()),
             documents: DocumentReader { program: documents },
             routing: RoutingAccess {
@@ -118,12 +126,24 @@ impl World {
             trace: trace.clone(),
         };
         register_all(&registry, deps).expect("the names are unique");
+        let questions = Arc::new(Confirmations::default());
+        let approvals = Arc::new(CallApprovals::new(
+            sandbox.clone(),
+            ApprovalRules::default(),
+            ApprovedCommands::in_home(&home.fermix_home()),
+            Arc::clone(&questions),
+            Arc::new(FixedClock::default()),
+        ));
+        let guard = Arc::clone(&approvals);
         Self {
             home,
             registry,
+            sandbox,
+            approvals,
+            questions,
             applied,
             cwd: None,
-            dispatcher: Dispatcher::new(trace.clone()),
+            dispatcher: Dispatcher::new(trace.clone()).with_guard(guard),
             trace,
         }
     }
