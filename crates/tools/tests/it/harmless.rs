@@ -85,7 +85,7 @@ const RISKY: &[&str] = &[
     "cat $FILE",
     "cat ~root/x",
     "grep -r x /home",
-    "grep --file=/root/.netrc x",
+    "grep --file=/srv/.netrc x",
     "for f in ../*; do cat \"$f\"; done",
     "for f in *; do cat \"$f/../../x\"; done",
     "env rm x",
