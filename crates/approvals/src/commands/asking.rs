@@ -77,6 +77,10 @@ impl Desk {
         }
     }
 
+    pub(super) fn prompts(&self) -> &Prompts {
+        &self.store
+    }
+
     fn waiting(&self) -> MutexGuard<'_, HashSet<String>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

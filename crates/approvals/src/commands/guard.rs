@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use fermix_capability::guard::Refusal;
 use fermix_capability::{
-    Arguments, CallGuard, Capability, Choice, CommandPreview, CommandText, GuardedCall, Ruling,
-    TurnScope,
+    Arguments, CallGuard, Capability, Choice, CommandPreview, CommandText, GuardedCall,
+    PromptOrigin, Ruling, TurnScope,
 };
 use fermix_config::{ApproveMode, Config};
 use fermix_sandbox::{Sandbox, Scope};
@@ -21,6 +22,7 @@ use super::harmless::{Ground, judge_argv, judge_script};
 use super::remembered::ApprovedCommands;
 use super::subject::{Subject, What};
 use super::tainted;
+use crate::confirmations::ConfirmError;
 use crate::scope::sandbox_scope;
 use crate::waiting::Prompts;
 
@@ -119,6 +121,18 @@ impl CallApprovals {
     /// The commands that are approved for good.
     pub fn approved(&self) -> &ApprovedCommands {
         &self.approved
+    }
+
+    /// Gives the owner's answer to a question, as `/confirm` and `/deny` do. Only `origin`, the one who
+    /// was asked, can; a wrong one burns nothing.
+    pub async fn answer(
+        &self,
+        token: &str,
+        choice: Choice,
+        origin: &PromptOrigin,
+    ) -> Result<String, ConfirmError> {
+        let now = Instant::now();
+        crate::waiting::answer(self.desk.prompts(), token, Some(choice), origin, now).await
     }
 
     fn rules(&self) -> ApprovalRules {

@@ -137,7 +137,7 @@ impl Judging<'_> {
         self.special(name, args).unwrap_or_else(|| {
             Err(format!(
                 "`{}` is not among the commands that are known to be harmless",
-                super::visible::visible(&fermix_types::text::shortened(name, 64))
+                super::visible::one_line(&fermix_types::text::shortened(name, 64))
             ))
         })
     }
@@ -152,7 +152,7 @@ impl Judging<'_> {
                     Some(option) => {
                         return Err(format!(
                             "`{name} {}` does more than read",
-                            super::visible::visible(&fermix_types::text::shortened(option, 64))
+                            super::visible::one_line(&fermix_types::text::shortened(option, 64))
                         ));
                     }
                     None if word.is_local_name && options.are_all_harmless() => {}
@@ -219,7 +219,7 @@ impl Judging<'_> {
         }
         Err(format!(
             "it names `{}`, which is outside the folders Fermix works in",
-            super::visible::visible(&fermix_types::text::shortened(known, 200))
+            super::visible::one_line(&fermix_types::text::shortened(known, 200))
         ))
     }
 
@@ -231,7 +231,7 @@ impl Judging<'_> {
         if matches!(path, "/dev/null" | "/dev/stdout" | "/dev/stderr") {
             return Ok(());
         }
-        let shown = || super::visible::visible(&fermix_types::text::shortened(path, 200));
+        let shown = || super::visible::one_line(&fermix_types::text::shortened(path, 200));
         if self.has_moved && !path.starts_with('/') {
             return Err(format!("it writes `{}` in a folder it changes to", shown()));
         }

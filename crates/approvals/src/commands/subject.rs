@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use super::visible::{quoted, visible};
+use super::visible::{one_line, quoted};
 
 /// One command with everything that decides what it does. Two subjects are one when their digests
 /// are equal.
@@ -84,8 +84,7 @@ impl Subject {
                 body.push_str("Program and arguments, one a line, without a shell:\n");
                 for word in argv {
                     // A line break inside a word must not read as a new word.
-                    let word = visible(word).replace('\n', "⟨U+000A⟩");
-                    body.push_str(&quoted(&word));
+                    let _ = writeln!(body, "  │ {}", one_line(word));
                 }
             }
             What::Call(arguments) => {
@@ -97,17 +96,9 @@ impl Subject {
             }
         }
         if let Some(folder) = &self.folder {
-            let _ = writeln!(
-                body,
-                "Folder: {}",
-                visible(folder).replace('\n', "⟨U+000A⟩")
-            );
+            let _ = writeln!(body, "Folder: {}", one_line(folder));
             let names = self.env_names.join(", ");
-            let _ = writeln!(
-                body,
-                "Variables: {}",
-                visible(&names).replace('\n', "⟨U+000A⟩")
-            );
+            let _ = writeln!(body, "Variables: {}", one_line(&names));
         }
         let _ = write!(body, "Asked because {why}");
         body

@@ -3,10 +3,19 @@
 /// `text` with everything that cannot be seen, or that changes how the rest is seen, written out as
 /// `⟨U+202E⟩`. Line breaks stay.
 pub(super) fn visible(text: &str) -> String {
+    written_out(text, |letter| letter == '\n')
+}
+
+/// `text` as [`visible`], on one line.
+pub(super) fn one_line(text: &str) -> String {
+    written_out(text, |_| false)
+}
+
+fn written_out(text: &str, stays: impl Fn(char) -> bool) -> String {
     use std::fmt::Write as _;
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter == '\n' || !is_deceptive(letter) {
+        if stays(letter) || !is_deceptive(letter) {
             shown.push(letter);
         } else {
             let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(letter));

@@ -3,6 +3,7 @@
 mod arguments;
 mod discovery;
 mod dispatch;
+mod guarded;
 mod matrix;
 mod properties;
 mod registry;

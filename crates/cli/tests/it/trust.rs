@@ -142,3 +142,33 @@ fn the_agents_own_shell_is_not_the_owner() {
     );
     assert!(!home.config_path().exists());
 }
+
+#[test]
+fn a_command_that_needs_a_yes_is_refused_where_nobody_can_be_asked() {
+    let home = TestHome::new();
+    fermix(&home, &["config", "set", "sandbox.approve", "risky"]).code(0);
+    let call = |command: &str| {
+        let args = json!({ "command": command }).to_string();
+        fermix(&home, &["tools", "call", "shell", "--args", &args])
+    };
+    assert!(call("echo fine").code(0).stdout.contains("fine"));
+    let canary = home.file("canary", "x");
+    let run = call("rm canary").code(1);
+    assert!(
+        run.stdout.contains("approval_unavailable"),
+        "{}",
+        run.stdout
+    );
+    assert!(canary.exists());
+}
+
+#[test]
+fn a_configured_command_is_a_tool() {
+    let home = TestHome::new();
+    home.write_config("[sandbox.commands.say]\ncommand = \"/bin/echo\"\nargs = [\"said:\"]\n");
+    let call = ["tools", "call", "say", "--args", "{\"prompt\": \"hello\"}"];
+    assert!(fermix(&home, &call).code(0).stdout.contains("said: hello"));
+    home.write_config("[sandbox.commands.say]\nargs = [\"said:\"]\n");
+    let run = fermix(&home, &call).code(2);
+    assert!(run.stderr.contains("command"), "{}", run.stderr);
+}

@@ -110,6 +110,10 @@ struct Watched {
 
 #[async_trait]
 impl ApprovalPort for Watched {
+    fn is_private(&self) -> bool {
+        self.port.is_private()
+    }
+
     async fn show(&self, prompt: &ApprovalPrompt) -> Result<(), String> {
         self.port.show(prompt).await?;
         let mut tokens = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);

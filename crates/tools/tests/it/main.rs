@@ -5,12 +5,15 @@
     reason = "a test that cannot prepare its files has to stop"
 )]
 
+mod approval;
 mod directory;
 mod discovery;
 mod documents;
 mod edit;
 mod glob;
+mod harmless;
 mod inventory;
+mod presets;
 mod read;
 mod routing;
 mod search;

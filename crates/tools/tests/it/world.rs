@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use fermix_approvals::commands::{ApprovalRules, ApprovedCommands, CallApprovals};
 use fermix_approvals::{PolicyDesk, PolicyParts, Prompts};
 use fermix_capability::{
     CallOutcome, Caller, Catalog, Deferral, Dispatcher, FrameId, OutsideSources, Ports, Presence,
@@ -36,6 +37,9 @@ pub struct World {
     pub applied: Arc<Mutex<Vec<Routing>>>,
     /// The request's folder of the owner's turns.
     pub cwd: Option<PathBuf>,
+    /// Decides which calls are asked about; none is, until a test says so.
+    pub approvals: Arc<CallApprovals>,
+    pub questions: Arc<Prompts>,
     trace: Arc<MemorySink>,
     dispatcher: Dispatcher,
 }
@@ -152,14 +156,25 @@ impl World {
             trace: trace.clone(),
         };
         register_all(&registry, deps).expect("the names are unique");
+        let questions = Arc::clone(policy.prompts());
+        let approvals = Arc::new(CallApprovals::new(
+            sandbox.clone(),
+            ApprovalRules::default(),
+            ApprovedCommands::in_home(&home.fermix_home()),
+            Arc::clone(&questions),
+            Arc::new(FixedClock::default()),
+        ));
+        let guard = Arc::clone(&approvals);
         Self {
             home,
             policy,
             registry,
             sandbox,
+            approvals,
+            questions,
             applied,
             cwd: None,
-            dispatcher: Dispatcher::new(trace.clone()),
+            dispatcher: Dispatcher::new(trace.clone()).with_guard(guard),
             trace,
         }
     }

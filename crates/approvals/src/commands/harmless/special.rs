@@ -546,5 +546,5 @@ fn is_plain_edit(program: &str) -> bool {
 }
 
 fn shown(text: &str) -> String {
-    crate::commands::visible::visible(&fermix_types::text::shortened(text, 64))
+    crate::commands::visible::one_line(&fermix_types::text::shortened(text, 64))
 }
