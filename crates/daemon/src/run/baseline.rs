@@ -38,14 +38,14 @@ mod tests {
 
     #[test]
     fn the_baseline_comes_last_and_nothing_twice() {
-        let environment = Environment::from_pairs([("PATH", "/mine:/bin"), ("HOME", "/home/x")]);
+        let environment = Environment::from_pairs([("PATH", "/mine:/bin"), ("HOME", "/owner")]);
         let environment = with_search_path(environment, Path::new("/opt/fermix/bin/fermix"));
         let path = environment.get("PATH").unwrap();
         assert!(
             path.starts_with("/mine:/bin:/opt/fermix/bin:/usr/local/bin:/usr/bin:"),
             "{path}"
         );
-        assert!(path.ends_with(":/home/x/.local/bin"), "{path}");
+        assert!(path.ends_with(":/owner/.local/bin"), "{path}");
         let folders: Vec<_> = path.split(':').collect();
         let once: std::collections::BTreeSet<_> = folders.iter().collect();
         assert_eq!(folders.len(), once.len(), "{path}");
