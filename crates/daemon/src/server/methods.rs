@@ -348,3 +348,34 @@ fn row(name: &str, status: RowStatus, detail: impl Into<String>) -> HealthRow {
         facts: Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_owners_is_refused_to_what_fermix_started() {
+        let peer = Peer::own_child();
+        let asked = |text: &str| permit(&Request::from_bytes(text.as_bytes()).unwrap(), &peer);
+        for allowed in [
+            r#"{"method":"status"}"#,
+            r#"{"method":"overview"}"#,
+            r#"{"method":"health"}"#,
+            r#"{"method":"capabilities"}"#,
+            r#"{"method":"undo","params":{"list":true}}"#,
+        ] {
+            asked(allowed).unwrap();
+        }
+        for refused in [
+            r#"{"method":"shutdown"}"#,
+            r#"{"method":"reload"}"#,
+            r#"{"method":"stop_work"}"#,
+            r#"{"method":"undo"}"#,
+            r#"{"method":"policy","params":{"operation":{"kind":"status"}}}"#,
+            r#"{"method":"answer","params":{"token":"ABCDEFGH","session_id":"s"}}"#,
+        ] {
+            let words = asked(refused).unwrap_err();
+            assert!(words.starts_with("not_in_person"), "{refused}: {words}");
+        }
+    }
+}

@@ -70,7 +70,7 @@ fn reply(ended: Ended) -> Reply {
     let is_answer = ended.done.status == "ok";
     let members = match serde_json::to_value(&ended.done) {
         Ok(Value::Object(mut members)) => {
-            members.remove("status");
+            members.shift_remove("status");
             members
         }
         Ok(_) | Err(_) => Map::new(),

@@ -83,6 +83,13 @@ impl Peer {
         }
     }
 
+    /// A peer that this process started.
+    #[cfg(test)]
+    pub(super) fn own_child() -> Self {
+        let me = i32::try_from(std::process::id()).ok();
+        Self::of_process(me, Path::new("/proc/self/exe"), Path::new("/proc"))
+    }
+
     /// Refuses who is not the owner in person.
     pub(super) fn in_person(&self, what: &str) -> Result<(), String> {
         let why = match self.doubt {

@@ -535,3 +535,23 @@ async fn session_numbers_never_repeat() {
         );
     }
 }
+
+#[tokio::test]
+async fn requests_without_an_ending_are_found() {
+    let home = Home::new();
+    let log = home.conversations();
+    let open = ask(&log, &chat("open"), "one").await;
+    let closed = ask(&log, &chat("closed"), "two").await;
+    answer(&log, &chat("closed"), closed, "yes").await.unwrap();
+    ask(&log, &chat("reset"), "three").await;
+    log.reset(&chat("reset"), NOON).await.unwrap();
+    assert_eq!(log.unanswered().await.unwrap(), [(chat("open"), open)]);
+    let record = TurnRecord {
+        at: NOON,
+        ..TurnRecord::default()
+    };
+    log.append_unfinished_marker(&chat("open"), open, record)
+        .await
+        .unwrap();
+    assert_eq!(log.unanswered().await.unwrap(), []);
+}

@@ -1,0 +1,7 @@
+//! The daemon, driven over its socket and through the binary.
+
+mod lives;
+mod messages;
+mod peers;
+mod running;
+mod verbs;
