@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use fermix_types::{Effort, SandboxMode};
+use fermix_types::{Effort, SandboxMode, SecretStore};
 use serde::Serialize;
 use toml_edit::{Array, Item};
 
 use super::kind::Rejected;
-use crate::api_key::ApiKey;
+use crate::api_key::KeySetting;
 use crate::providers::ProviderId;
 use crate::settings::{EnvMode, EnvSourceKind};
 
@@ -82,7 +82,7 @@ pub(crate) enum Value {
     List(Vec<String>),
     Path(PathBuf),
     Paths(Vec<PathBuf>),
-    Secret(ApiKey),
+    Secret(KeySetting),
 }
 
 /// What a field of the configuration can be filled from.
@@ -121,7 +121,7 @@ from_value! {
     List => Vec<String>,
     Path => PathBuf,
     Paths => Vec<PathBuf>,
-    Secret => ApiKey,
+    Secret => KeySetting,
 }
 
 macro_rules! from_name {
@@ -134,7 +134,14 @@ macro_rules! from_name {
     };
 }
 
-from_name!(Effort, ProviderId, SandboxMode, EnvMode, EnvSourceKind);
+from_name!(
+    Effort,
+    ProviderId,
+    SandboxMode,
+    SecretStore,
+    EnvMode,
+    EnvSourceKind
+);
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: Value) -> Option<Self> {
