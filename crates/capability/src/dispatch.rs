@@ -17,6 +17,7 @@ use crate::bridge::{self, TOOL_CALL, Unwrapped};
 use crate::call::TurnScope;
 use crate::capability::{Arguments, Capability};
 use crate::gate::Gate;
+use crate::screen::{ResultScreen, screened};
 use crate::untrusted::OutsideSource;
 use fermix_types::{Category, Enforcement, Image, ToolCall, TraceSink};
 
@@ -129,6 +130,7 @@ pub struct CallOutcome {
 #[derive(Clone)]
 pub struct Dispatcher {
     trace: Arc<dyn TraceSink>,
+    screen: Option<Arc<dyn ResultScreen>>,
 }
 
 impl std::fmt::Debug for Dispatcher {
@@ -140,7 +142,17 @@ impl std::fmt::Debug for Dispatcher {
 impl Dispatcher {
     /// Records to `trace`.
     pub fn new(trace: Arc<dyn TraceSink>) -> Self {
-        Self { trace }
+        Self {
+            trace,
+            screen: None,
+        }
+    }
+
+    /// Passes every tool's answer through `screen` before anybody reads it.
+    #[must_use]
+    pub fn screening_results(mut self, screen: Arc<dyn ResultScreen>) -> Self {
+        self.screen = Some(screen);
+        self
     }
 
     /// Decides what becomes of `call`. Runs nothing and records nothing; hand the answer to
@@ -221,6 +233,8 @@ impl Dispatcher {
         let answer = match ended {
             Ended::Finished(result) => {
                 let source = OutsideSource::of(&capability);
+                // Before it is cut: half a secret would not be recognised.
+                let result = screened(self.screen.as_ref(), result);
                 let answer = render::finished(&capability, result, turn, source.is_some());
                 if let Some(source) = source {
                     turn.outside_sources.add(source);

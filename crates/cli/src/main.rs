@@ -8,10 +8,12 @@ mod start;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use fermix_config::Environment;
+use fermix_daemon::secrets::Redactor;
 use fermix_daemon::{helpers, logs};
 
 use crate::args::{Cli, Verb};
@@ -39,11 +41,14 @@ fn run() -> Exit {
         | Verb::Capabilities(_)
         | Verb::Tools(_)
         | Verb::Config(_)
+        | Verb::Secrets(_)
         | Verb::Traces(_) => {}
     }
     let environment = Environment::capture();
-    logs::to_stderr(&environment);
-    let start = match Start::new(cli.home.as_deref(), environment) {
+    let redactor = Arc::<Redactor>::default();
+    logs::to_stderr(&environment, &redactor);
+    logs::report_panics(Arc::clone(&redactor));
+    let start = match Start::new(cli.home.as_deref(), environment, redactor) {
         Ok(start) => start,
         Err(exit) => return exit,
     };
@@ -52,6 +57,7 @@ fn run() -> Exit {
         Verb::Capabilities(args) => commands::capabilities::run(&args, &start),
         Verb::Tools(verb) => commands::tools::run(verb, &start),
         Verb::Config(verb) => commands::config::run(verb, &start),
+        Verb::Secrets(verb) => commands::secrets::run(verb, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

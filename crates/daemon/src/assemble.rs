@@ -13,7 +13,7 @@ use fermix_providers::{ConfigProblem, Providers};
 use fermix_sandbox::{
     EnvPolicy, EnvSource, Sandbox, SandboxError, SandboxSettings, Surroundings, UnsafeRoot,
 };
-use fermix_secrets::{AuthFile, Redactor, SecretString};
+use fermix_secrets::{AuthFile, Redactor, StoredSecret, TooManySecrets, Vault};
 use fermix_store::StoreError;
 use fermix_tools::ToolDeps;
 use fermix_tools::config::model_routing_config::{PrimaryRoute, RoutingAccess};
@@ -21,6 +21,7 @@ use fermix_tools::document::DocumentReader;
 use fermix_types::{Clock, TraceRow, TraceSink};
 
 use crate::clock::SystemClock;
+use crate::secrets::{self, KnownSecrets};
 use crate::traces::{ContentCapture, TraceFiles};
 
 /// How Fermix names itself to servers.
@@ -43,6 +44,8 @@ pub struct Parts {
     /// Folders the owner grants for this invocation alone; relative ones start at the launch
     /// folder. The rules of every grant apply to them.
     pub extra_roots: Vec<PathBuf>,
+    /// Learns every secret that is read, for all that is written.
+    pub redactor: Arc<Redactor>,
 }
 
 /// Why Fermix cannot be put together.
@@ -60,6 +63,9 @@ pub enum BuildError {
     /// The database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The keys could not be kept out of what is written.
+    #[error(transparent)]
+    Secrets(#[from] TooManySecrets),
     /// The workspace folder cannot be made.
     #[error("cannot make the workspace `{}`: {source}", path.display())]
     Workspace {
@@ -88,6 +94,7 @@ pub enum BuildError {
 pub(crate) struct LazyProviders {
     config: Config,
     auth_file: PathBuf,
+    vault: Vault,
     clock: Arc<dyn Clock>,
     trace: Arc<dyn TraceSink>,
     built: OnceLock<Result<Arc<Providers>, ConfigProblem>>,
@@ -101,6 +108,7 @@ impl LazyProviders {
                     &self.config,
                     Net::new(IDENTITY),
                     AuthFile::open(&self.auth_file),
+                    &self.vault,
                     Arc::clone(&self.clock),
                     Arc::clone(&self.trace),
                 )?;
@@ -139,6 +147,8 @@ pub(crate) struct Assembled {
     pub(crate) routing: Arc<Mutex<Routing>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) trace: Arc<dyn TraceSink>,
+    /// What the stores of secrets keep, read when it is needed.
+    pub(crate) secrets: Vec<StoredSecret>,
 }
 
 pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
@@ -147,11 +157,15 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         return Err(BuildError::Settings(problems.join("\n")));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    secrets::announce(&parts.config, &parts.redactor)?;
+    let vault = secrets::vault(&parts.home, &parts.config, Arc::clone(&parts.redactor));
+    let stored = secrets::stored(&parts.config, &vault);
     let trace = trace_files(parts, &clock);
     let sandbox = sandbox(parts, &trace)?;
     let providers = Arc::new(LazyProviders {
         config: parts.config.clone(),
         auth_file: parts.home.auth_file(),
+        vault,
         clock: Arc::clone(&clock),
         trace: Arc::clone(&trace),
         built: OnceLock::new(),
@@ -175,28 +189,24 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
             trace: Arc::clone(&trace),
         },
     )?;
-    let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&trace)));
+    let mut dispatcher = Dispatcher::new(Arc::clone(&trace));
+    if parts.config.redact_tool_results {
+        let known = KnownSecrets(Arc::clone(&parts.redactor));
+        dispatcher = dispatcher.screening_results(Arc::new(known));
+    }
     Ok(Assembled {
         sandbox,
         registry,
-        dispatcher,
+        dispatcher: Arc::new(dispatcher),
         providers,
         routing,
         clock,
         trace,
+        secrets: stored,
     })
 }
 
 fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
-    let keys: Vec<SecretString> = parts
-        .config
-        .providers
-        .iter()
-        .filter_map(|(_, block)| block.api_key.as_ref())
-        .map(|key| key.expose().to_owned().into())
-        .collect();
-    let redactor = Redactor::with_values(&keys)
-        .expect("a handful of keys, each within what a header holds, fits a redactor");
     let capture = if parts.environment.trace_content() {
         ContentCapture::On
     } else {
@@ -205,7 +215,7 @@ fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
     Arc::new(TraceFiles::new(
         parts.home.traces().to_owned(),
         Arc::clone(clock),
-        Arc::new(redactor),
+        Arc::clone(&parts.redactor),
         capture,
     ))
 }

@@ -15,11 +15,12 @@ use fermix_sandbox::Scope;
 use fermix_store::{Conversations, Store, StoreOptions};
 use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, TraceKind, TraceRow};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
 use crate::inspect::{self, Row, StandIn};
+use crate::secrets;
 
 /// How long a question that was interrupted may take to put its things away.
 const STOP_GRACE: Duration = Duration::from_secs(8);
@@ -28,6 +29,7 @@ const STOP_GRACE: Duration = Duration::from_secs(8);
 pub struct Engine {
     parts: Parts,
     assembled: Assembled,
+    secrets_read: OnceCell<()>,
 }
 
 /// A question from the command line.
@@ -59,7 +61,20 @@ impl Engine {
     /// Puts everything together.
     pub fn build(parts: Parts) -> Result<Self, BuildError> {
         let assembled = assemble(&parts)?;
-        Ok(Self { parts, assembled })
+        Ok(Self {
+            parts,
+            assembled,
+            secrets_read: OnceCell::new(),
+        })
+    }
+
+    /// Reads what the stores of secrets keep, all at once and once: what is known is kept out of
+    /// results and traces from the first one. A store that does not answer is waited for at most
+    /// three seconds, and asked again by whoever needs it.
+    pub async fn read_secrets(&self) {
+        self.secrets_read
+            .get_or_init(|| secrets::read_all(&self.assembled.secrets))
+            .await;
     }
 
     /// Everything that can be called.
@@ -96,6 +111,7 @@ impl Engine {
         cwd: Option<PathBuf>,
         cancel: CancellationToken,
     ) -> CallOutcome {
+        self.read_secrets().await;
         let session_id = format!("call-{}", random_hex());
         let scope = TurnScope {
             view: Arc::new(self.registry().view(&stand_in.caller(peer))),
@@ -129,6 +145,7 @@ impl Engine {
         events: Option<mpsc::Sender<TurnEvent>>,
         interrupt: CancellationToken,
     ) -> Result<Answer, BuildError> {
+        self.read_secrets().await;
         let agent = self.agent()?;
         let conversation = question.conversation.clone();
         // Only the owner in person brings the folder along.

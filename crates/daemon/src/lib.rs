@@ -9,6 +9,7 @@ pub mod inspect;
 pub mod locks;
 pub mod logs;
 pub mod presence;
+pub mod secrets;
 pub mod traces;
 
 pub use assemble::{BuildError, Parts, problems};

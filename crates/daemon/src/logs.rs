@@ -1,36 +1,72 @@
-//! The program's own log: warnings and errors on standard error, with secrets removed.
+//! The program's own words on standard error: its log and the report of a panic, with secrets
+//! removed.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
-use std::sync::Arc;
+use std::panic::PanicHookInfo;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fermix_config::Environment;
-use fermix_secrets::Redactor;
+use fermix_secrets::{RecordRedactor, Redactor};
 
 /// Starts the log of this process. A second call changes nothing.
-pub fn to_stderr(environment: &Environment) {
-    let redactor = Arc::new(Redactor::new());
+pub fn to_stderr(environment: &Environment, redactor: &Arc<Redactor>) {
+    let records = Arc::new(Mutex::new(RecordRedactor::new(Arc::clone(redactor))));
     let started = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::WARN)
         .with_ansi(!environment.no_color() && io::stderr().is_terminal())
         .with_target(false)
-        .with_writer(move || RedactedStderr(Arc::clone(&redactor)))
+        .with_writer(move || Redacted {
+            records: Arc::clone(&records),
+            sink: io::stderr(),
+        })
         .try_init();
     drop(started);
 }
 
-/// One whole record at a time.
-struct RedactedStderr(Arc<Redactor>);
+/// Reports panics through `redactor` from now on, because their words are those of whatever was
+/// being worked on.
+pub fn report_panics(redactor: Arc<Redactor>) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let report = panic_report(panic);
+        // Nothing is left to do about a report that cannot be written.
+        let _ = io::Write::write_all(
+            &mut io::stderr().lock(),
+            redactor.redact(&report).as_bytes(),
+        );
+    }));
+}
 
-impl io::Write for RedactedStderr {
+fn panic_report(panic: &PanicHookInfo<'_>) -> String {
+    let thread = std::thread::current();
+    let mut report = format!("thread `{}` {panic}\n", thread.name().unwrap_or("unnamed"));
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        let _ = write!(report, "{backtrace}");
+    }
+    report
+}
+
+/// One whole record at a time.
+struct Redacted<W> {
+    records: Arc<Mutex<RecordRedactor>>,
+    sink: W,
+}
+
+impl<W: io::Write> io::Write for Redacted<W> {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(record);
-        io::stderr()
+        let clean = self
+            .records
             .lock()
-            .write_all(self.0.redact(&text).as_bytes())?;
+            .unwrap_or_else(PoisonError::into_inner)
+            .redact(&text);
+        self.sink.write_all(clean.as_bytes())?;
         Ok(record.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        self.sink.flush()
     }
 }

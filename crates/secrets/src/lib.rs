@@ -12,7 +12,7 @@ mod vault;
 pub use auth_json::{AuthDocument, AuthError, AuthFile, NewTokens, RefreshError, Tokens, Updated};
 pub use harden::{HardenError, harden_process};
 pub use item::{InvalidName, Item};
-pub use redaction::{Redactor, TooManySecrets, is_secret_parameter};
+pub use redaction::{RecordRedactor, Redactor, TooManySecrets, is_secret_parameter};
 pub use secrecy::{ExposeSecret, SecretString};
 pub use store::{Attendance, MAX_VALUE, SecretError, StoreState};
 pub use vault::{Choice, StoredSecret, Vault};

@@ -1,9 +1,10 @@
 //! Both stores behind one door, with a deadline for each call, and every value that passes through
 //! known to the redactor.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fermix_types::SecretStore;
@@ -28,6 +29,8 @@ const FRESH: Duration = Duration::from_secs(60);
 /// How long a store that failed is left alone, so that not every request waits for it.
 const PAUSE: Duration = Duration::from_secs(5);
 
+type HandedOut = HashMap<(SecretStore, String), Weak<Stored>>;
+
 /// The stores of one home. Cloning shares them.
 #[derive(Clone)]
 pub struct Vault {
@@ -35,6 +38,8 @@ pub struct Vault {
     file: Arc<dyn Backend>,
     keyring: Arc<dyn Backend>,
     redactor: Arc<Redactor>,
+    /// What was handed out and is still in use, so that one secret is read once for all its users.
+    handed_out: Arc<std::sync::Mutex<HandedOut>>,
 }
 
 /// Where new secrets go, and what the owner should know about it.
@@ -55,7 +60,13 @@ impl Vault {
             file: Arc::new(FileStore::new(folder)),
             keyring: Arc::new(Keyring),
             redactor,
+            handed_out: Arc::default(),
         }
+    }
+
+    /// What knows every value that was read.
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.redactor
     }
 
     fn backend(&self, store: SecretStore) -> &dyn Backend {
@@ -162,14 +173,24 @@ impl Vault {
         within(store, patience(attendance), removal).await
     }
 
-    /// A secret that is read when it is needed.
+    /// A secret that is read when it is needed. The same secret is read once for all who hold it.
     pub fn stored(&self, store: SecretStore, name: &str) -> StoredSecret {
-        StoredSecret(Arc::new(Stored {
+        let mut handed_out = self
+            .handed_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let known = handed_out.get(&(store, name.to_owned()));
+        if let Some(secret) = known.and_then(Weak::upgrade) {
+            return StoredSecret(secret);
+        }
+        let secret = Arc::new(Stored {
             vault: self.clone(),
             store,
             name: name.to_owned(),
             last: Mutex::default(),
-        }))
+        });
+        handed_out.insert((store, name.to_owned()), Arc::downgrade(&secret));
+        StoredSecret(secret)
     }
 }
 
@@ -256,15 +277,14 @@ impl StoredSecret {
                 };
                 Ok(value)
             }
-            // It was taken away on purpose.
-            Err(error @ SecretError::Missing { .. }) => {
-                last.value = None;
-                last.failure = Some((Instant::now(), error.clone()));
-                Err(error)
-            }
             Err(error) => {
+                // One line when it begins to fail, not one for each request.
                 if last.failure.is_none() {
                     tracing::warn!(secret = stored.name, %error, "a secret could not be read");
+                }
+                // What was taken away on purpose is not used any longer.
+                if matches!(error, SecretError::Missing { .. }) {
+                    last.value = None;
                 }
                 last.failure = Some((Instant::now(), error.clone()));
                 last.value.clone().ok_or(error)

@@ -40,7 +40,7 @@ pub fn run(args: AskArgs, start: &Start) -> Exit {
     }
     match ask(text, args, start) {
         Ok(exit) => exit,
-        Err(error) => output::failure(as_json, &error),
+        Err(error) => output::failure(as_json, &start.redactor.redact(&error)),
     }
 }
 

@@ -116,6 +116,9 @@ fn every_field_comes_from_a_key_of_the_table() {
 
     let Config {
         timezone,
+        profile,
+        secret_store,
+        redact_tool_results,
         agent,
         personalization,
         providers,
@@ -133,6 +136,7 @@ fn every_field_comes_from_a_key_of_the_table() {
         daily_token_budget,
     } = agent;
     assert!(timezone.is_some() && provider.is_some() && daily_token_budget.is_some());
+    assert!(profile != before.profile && secret_store.is_some() && !redact_tool_results);
     assert_ne!(
         (name, guest_persona, tool_search),
         (
