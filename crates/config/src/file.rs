@@ -90,13 +90,15 @@ impl ConfigFile {
         &self.text
     }
 
-    /// The text with every secret's value replaced by `"***"`, for showing.
+    /// The text with every secret's value replaced by `"***"`, for showing. The name of a store is no
+    /// secret.
     pub fn masked_text(&self) -> Result<String, ConfigError> {
         let mut text = self.text.clone();
         let document = load::parse(&self.text, &self.path)?;
         for row in schema::keys().filter(|row| row.secret()) {
             let path: Vec<String> = row.path().split('.').map(str::to_owned).collect();
-            if edit::find(document.as_table(), &path).is_none() {
+            let is_there = edit::find(document.as_table(), &path).is_some();
+            if !is_there || plain::is_sentinel(document.as_table(), &path) {
                 continue;
             }
             text = edit::set(&text, &path, "\"***\"").map_err(|_| ConfigError::Unreadable {
@@ -120,7 +122,7 @@ impl ConfigFile {
         let Some(item) = edit::find(document.as_table(), &path) else {
             return Ok(Shown::Default(row.default()));
         };
-        if row.secret() {
+        if row.secret() && !plain::is_sentinel(document.as_table(), &path) {
             return Ok(Shown::Hidden);
         }
         match SettingValue::from_item(item) {

@@ -7,5 +7,6 @@ mod files;
 mod interruption;
 mod models;
 mod offline;
+mod secrets;
 mod support;
 mod trust;

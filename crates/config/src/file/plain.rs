@@ -75,6 +75,12 @@ impl ConfigFile {
     }
 }
 
+/// Whether a secret's value only names a store.
+pub(super) fn is_sentinel(root: &toml_edit::Table, path: &[String]) -> bool {
+    let value = edit::find(root, path).and_then(toml_edit::Item::as_str);
+    value.is_some_and(|text| SecretStore::from_sentinel(text.trim()).is_some())
+}
+
 fn path_of(secret: SecretDoc) -> Vec<String> {
     secret.key().split('.').map(str::to_owned).collect()
 }

@@ -3,7 +3,8 @@
 use std::fs;
 
 use fermix_config::{
-    ConfigFile, KeySetting, Overrides, ProviderId, SecretPlace, secrets as registry,
+    ConfigFile, KeySetting, Overrides, ProviderId, SecretPlace, SettingValue, Shown,
+    secrets as registry,
 };
 use fermix_types::SecretStore;
 
@@ -77,6 +78,15 @@ fn a_sentinel_is_read_as_the_store_it_names_and_only_from_the_file() {
             SecretPlace::Stored(*store)
         );
         assert_eq!(file.plain_secrets().unwrap(), []);
+        assert_eq!(
+            file.masked_text().unwrap(),
+            test.read(),
+            "no secret to mask"
+        );
+        assert_eq!(
+            file.get(secret.key()).unwrap(),
+            Shown::Value(SettingValue::Text(store.sentinel().to_owned()))
+        );
 
         let variables = TestHome::with_variables(&[("OPENAI_API_KEY", store.sentinel())]);
         let error = variables.load().unwrap_err().to_string();
