@@ -12,29 +12,40 @@ use fermix_secrets::{RecordRedactor, Redactor};
 
 /// Starts the log of this process. A second call changes nothing.
 pub fn to_stderr(environment: &Environment, redactor: &Arc<Redactor>) {
+    let colours = !environment.no_color() && io::stderr().is_terminal();
+    let log = subscriber(colours, redactor, io::stderr);
+    drop(tracing::subscriber::set_global_default(log));
+}
+
+fn subscriber<W: io::Write + 'static>(
+    colours: bool,
+    redactor: &Arc<Redactor>,
+    sink: impl Fn() -> W + Send + Sync + 'static,
+) -> impl tracing::Subscriber + Send + Sync {
     let records = Arc::new(Mutex::new(RecordRedactor::new(Arc::clone(redactor))));
-    let started = tracing_subscriber::fmt()
+    tracing_subscriber::fmt()
         .with_max_level(tracing::Level::WARN)
-        .with_ansi(!environment.no_color() && io::stderr().is_terminal())
+        .with_ansi(colours)
         .with_target(false)
         .with_writer(move || Redacted {
             records: Arc::clone(&records),
-            sink: io::stderr(),
+            sink: sink(),
         })
-        .try_init();
-    drop(started);
+        .finish()
 }
 
 /// Reports panics through `redactor` from now on, because their words are those of whatever was
 /// being worked on.
 pub fn report_panics(redactor: Arc<Redactor>) {
-    std::panic::set_hook(Box::new(move |panic| {
-        let report = panic_report(panic);
+    report_panics_to(redactor, |report| {
         // Nothing is left to do about a report that cannot be written.
-        let _ = io::Write::write_all(
-            &mut io::stderr().lock(),
-            redactor.redact(&report).as_bytes(),
-        );
+        let _ = io::Write::write_all(&mut io::stderr().lock(), report.as_bytes());
+    });
+}
+
+fn report_panics_to(redactor: Arc<Redactor>, sink: impl Fn(&str) + Send + Sync + 'static) {
+    std::panic::set_hook(Box::new(move |panic| {
+        sink(&redactor.redact(&panic_report(panic)));
     }));
 }
 
@@ -70,3 +81,6 @@ impl<W: io::Write> io::Write for Redacted<W> {
         self.sink.flush()
     }
 }
+
+#[cfg(test)]
+mod tests;

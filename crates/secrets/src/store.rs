@@ -40,7 +40,7 @@ pub enum Attendance {
 pub enum SecretError {
     /// The store needs unlocking.
     #[error(
-        "the keyring is locked; unlock it by signing in to your desktop, or keep the secret in a file with `fermix secrets move --to file`"
+        "the keyring is locked; unlock it by signing in to your desktop or with its password manager, then try again"
     )]
     Locked,
     /// The store cannot be used.

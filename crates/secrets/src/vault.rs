@@ -280,7 +280,7 @@ impl StoredSecret {
             Err(error) => {
                 // One line when it begins to fail, not one for each request.
                 if last.failure.is_none() {
-                    tracing::warn!(secret = stored.name, %error, "a secret could not be read");
+                    tracing::warn!(name = stored.name, %error, "a secret could not be read");
                 }
                 // What was taken away on purpose is not used any longer.
                 if matches!(error, SecretError::Missing { .. }) {

@@ -5,6 +5,7 @@
 mod commands;
 mod files;
 mod interruption;
+mod keyring;
 mod models;
 mod offline;
 mod secrets;

@@ -5,3 +5,4 @@
 mod auth_json;
 mod auth_update;
 mod file_store;
+mod harden;
