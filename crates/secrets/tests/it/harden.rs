@@ -61,6 +61,7 @@ fn in_a_process_of_its_own() {
     };
     let own = std::process::id();
     // Some machines show nobody but root any process at all.
+    let has_proc = fs::read_link("/proc/self/exe").is_ok();
     let is_open = look(format!("/proc/{own}/environ"));
     harden_process().unwrap();
     harden_process().unwrap();
@@ -71,6 +72,9 @@ fn in_a_process_of_its_own() {
     let core = rustix::process::getrlimit(Resource::Core);
     assert_eq!((core.current, core.maximum), (Some(0), Some(0)));
 
+    if !has_proc {
+        return;
+    }
     if !rustix::process::geteuid().is_root() {
         assert!(!look(format!("/proc/{own}/environ")), "closed after");
         assert!(!look(format!("/proc/{own}/maps")));
