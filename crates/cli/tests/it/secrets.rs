@@ -1,6 +1,7 @@
 //! `fermix secrets`, on a machine without a session bus: where a key goes, who reads it, and where
 //! it is not.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -352,4 +353,75 @@ fn a_file_that_others_can_read_is_refused_and_named() {
         "evidence is not repaired"
     );
     assert_eq!(model.request_count(), 0);
+}
+
+/// The binary on a terminal of its own, which `type_in` types into once the question is there.
+/// Gives the exit code and everything that the terminal showed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test starts the binary as a person would"
+)]
+fn on_a_terminal(home: &TestHome, args: &[&str], type_in: &[u8]) -> (i32, String) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let end = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let mut child = std::process::Command::new("setsid")
+        .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_fermix")])
+        .args(args)
+        .env_clear()
+        .envs(home.env())
+        .stdin(end.try_clone().unwrap())
+        .stdout(end.try_clone().unwrap())
+        .stderr(end)
+        .spawn()
+        .unwrap();
+    let mut terminal = std::fs::File::from(terminal);
+    let mut shown = String::new();
+    let mut is_typed = false;
+    let mut bytes = [0; 4096];
+    // The read fails when the last end of the terminal is closed.
+    while let Ok(length @ 1..) = terminal.read(&mut bytes) {
+        shown.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        if !is_typed && shown.contains("(not shown): ") {
+            terminal.write_all(type_in).unwrap();
+            is_typed = true;
+        }
+    }
+    (child.wait().unwrap().code().unwrap_or(-1), shown)
+}
+
+#[test]
+fn a_key_that_is_typed_is_not_shown_and_giving_up_stores_nothing() {
+    let home = TestHome::new();
+    let args = ["secrets", "set", "anthropic"];
+    let (code, shown) = on_a_terminal(&home, &args, b"half a key\x03");
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.contains("nothing was stored"), "{shown}");
+    assert!(!home.fermix_home().join("secrets").exists());
+
+    // A slip, erased; then the key.
+    let typed = format!("slip\x15{KEY}x\x7f\r");
+    let (code, shown) = on_a_terminal(&home, &args, typed.as_bytes());
+    assert_eq!(code, 0, "{shown}");
+    assert!(
+        !shown.contains("zebra") && !shown.contains("slip"),
+        "{shown}"
+    );
+    assert!(config(&home).contains("@file"));
+
+    let note = home.file("note.txt", KEY);
+    let read = json!({ "path": note }).to_string();
+    let called = fermix(&home, &["tools", "call", "file_read", "--args", &read]).code(0);
+    assert!(
+        called.stdout.contains("[REDACTED:secret]"),
+        "{}",
+        called.stdout
+    );
 }

@@ -40,10 +40,12 @@ pub(super) fn masked(question: &str) -> Result<Zeroizing<String>, String> {
 }
 
 /// Reads to the end of the line; `None` when the person gave up.
-fn read(terminal: &File) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+fn read(mut terminal: &File) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
     let mut typed = Zeroizing::new(Vec::with_capacity(MAX));
-    for byte in terminal.bytes() {
-        match byte? {
+    // One at a time, so that nothing behind the line is taken from whoever reads next.
+    let mut byte = [0];
+    while terminal.read(&mut byte)? == 1 {
+        match byte[0] {
             b'\r' | b'\n' => return Ok(Some(typed)),
             INTERRUPT => return Ok(None),
             END_OF_INPUT if typed.is_empty() => return Ok(None),
