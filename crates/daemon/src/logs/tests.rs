@@ -50,17 +50,8 @@ fn core(secret: &str) -> String {
         .lines()
         .find(|line| !line.starts_with("-----"))
         .unwrap_or(secret);
-    let body = body.strip_prefix("Bearer ").unwrap_or(body);
-    let body = body.rsplit(['=', '/']).next().unwrap_or(body);
     let body = body.strip_suffix('@').unwrap_or(body);
-    let body = body.split_once(':').map_or(body, |(_, rest)| rest);
-    body.chars()
-        .rev()
-        .take(12)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-        .collect()
+    body[body.len() - 10..].to_owned()
 }
 
 #[derive(Debug)]
@@ -179,6 +170,8 @@ fn in_a_process_of_its_own() {
             Ok(())
         })
     });
+    // What went wrong is told the usual way.
+    drop(std::panic::take_hook());
     outcome.unwrap();
 }
 
