@@ -19,6 +19,7 @@ use crate::call::TurnScope;
 use crate::capability::{Arguments, Capability};
 use crate::gate::Gate;
 use crate::guard::CallGuard;
+use crate::screen::{ResultScreen, screened};
 use crate::untrusted::OutsideSource;
 use fermix_types::{Category, Enforcement, Image, ToolCall, TraceSink};
 
@@ -135,6 +136,7 @@ pub struct CallOutcome {
 pub struct Dispatcher {
     trace: Arc<dyn TraceSink>,
     guard: Option<Arc<dyn CallGuard>>,
+    screen: Option<Arc<dyn ResultScreen>>,
 }
 
 impl std::fmt::Debug for Dispatcher {
@@ -146,13 +148,24 @@ impl std::fmt::Debug for Dispatcher {
 impl Dispatcher {
     /// Records to `trace`.
     pub fn new(trace: Arc<dyn TraceSink>) -> Self {
-        Self { trace, guard: None }
+        Self {
+            trace,
+            guard: None,
+            screen: None,
+        }
     }
 
     /// Asks `guard` about every call before it runs.
     #[must_use]
     pub fn with_guard(mut self, guard: Arc<dyn CallGuard>) -> Self {
         self.guard = Some(guard);
+        self
+    }
+
+    /// Passes every tool's answer through `screen` before anybody reads it.
+    #[must_use]
+    pub fn screening_results(mut self, screen: Arc<dyn ResultScreen>) -> Self {
+        self.screen = Some(screen);
         self
     }
 
@@ -241,6 +254,8 @@ impl Dispatcher {
         let answer = match ended {
             Ended::Finished(result) => {
                 let source = OutsideSource::of(&capability);
+                // Before it is cut: half a secret would not be recognised.
+                let result = screened(self.screen.as_ref(), result);
                 let answer = render::finished(&capability, result, turn, source.is_some());
                 if let Some(source) = source {
                     turn.outside_sources.add(source);

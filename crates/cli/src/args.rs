@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fermix_types::{Kind, SandboxMode, TraceKind};
+use fermix_types::{Kind, SandboxMode, SecretStore, TraceKind};
 
 /// A personal AI agent that runs on your own machine.
 #[derive(Parser, Debug)]
@@ -86,6 +86,9 @@ pub enum Verb {
     /// Take a granted folder away again
     #[command(subcommand)]
     Revoke(RevokeVerb),
+    /// Keep keys in the keyring or in encrypted files, out of config.toml
+    #[command(subcommand)]
+    Secrets(SecretsVerb),
     /// Print what happened: model calls, tool calls, decisions
     Traces(TracesArgs),
     /// Take back the last change that a tool made to a file
@@ -426,6 +429,51 @@ pub enum RevokeVerb {
     },
 }
 
+/// The `secrets` group. No value is ever an argument: arguments are seen by every process.
+#[derive(Subcommand, Debug)]
+pub enum SecretsVerb {
+    /// Store a secret; its value is asked for, or read with --stdin
+    Set {
+        /// A provider such as anthropic, or the name of its environment variable
+        name: String,
+        /// Read the value from standard input
+        #[arg(long)]
+        stdin: bool,
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print which secrets there are and where each is kept, without reading any
+    List {
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a secret from its store and from config.toml
+    Unset {
+        /// A provider such as anthropic, or the name of its environment variable
+        name: String,
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move keys that stand in config.toml as plain text into a store
+    Migrate {
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move all stored secrets to the other store
+    Move {
+        /// Where they go
+        #[arg(long, value_parser = secret_stores())]
+        to: SecretStore,
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
+}
+
 /// Flags of `traces`.
 #[derive(Args, Debug)]
 pub struct TracesArgs {
@@ -509,6 +557,14 @@ fn sandbox_modes() -> impl TypedValueParser<Value = SandboxMode> {
     PossibleValuesParser::new(names).map(|name| {
         name.parse()
             .expect("only the names of modes are let through")
+    })
+}
+
+/// The stores by name.
+fn secret_stores() -> impl TypedValueParser<Value = SecretStore> {
+    PossibleValuesParser::new(SecretStore::ALL.iter().map(|store| store.as_str())).map(|name| {
+        name.parse()
+            .expect("only the names of stores are let through")
     })
 }
 

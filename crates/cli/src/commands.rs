@@ -14,6 +14,7 @@ pub mod reload;
 pub mod revoke;
 pub mod run;
 pub mod sandbox;
+pub mod secrets;
 pub mod status;
 pub mod stop;
 pub mod tools;

@@ -11,10 +11,12 @@ mod talk;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use fermix_config::Environment;
+use fermix_daemon::secrets::Redactor;
 use fermix_daemon::{helpers, logs};
 
 use crate::args::{Cli, Verb};
@@ -52,17 +54,20 @@ fn run() -> Exit {
         | Verb::Reload { .. }
         | Verb::Health { .. }
         | Verb::Logs { .. }
+        | Verb::Secrets(_)
         | Verb::Traces(_)
         | Verb::Doctor(_)
         | Verb::Undo(_)
         | Verb::Usage(_) => {}
     }
     let environment = Environment::capture();
+    let redactor = Arc::<Redactor>::default();
     // The daemon's own log is a file, which it opens itself.
     if !matches!(cli.verb, Verb::Run) {
-        logs::to_stderr(&environment);
+        logs::to_stderr(&environment, &redactor);
+        logs::report_panics(Arc::clone(&redactor));
     }
-    let start = match Start::new(cli.home.as_deref(), environment) {
+    let start = match Start::new(cli.home.as_deref(), environment, redactor) {
         Ok(start) => start,
         Err(exit) => return exit,
     };
@@ -84,6 +89,7 @@ fn run() -> Exit {
         Verb::Sandbox(verb) => commands::sandbox::run(verb, &start),
         Verb::Grant(verb) => commands::grant::run(verb, &start),
         Verb::Revoke(verb) => commands::revoke::run(verb, &start),
+        Verb::Secrets(verb) => commands::secrets::run(verb, &start),
         Verb::Traces(args) => commands::traces::run(&args, &start),
         Verb::Version { .. } | Verb::Help { .. } | Verb::Completions { .. } => Exit::Ok,
     }

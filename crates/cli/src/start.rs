@@ -1,9 +1,11 @@
 //! What every command starts from: the home, the environment, this program's own file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fermix_config::{Config, Environment, Home, Overrides};
 use fermix_daemon::approvals::PolicyDesk;
+use fermix_daemon::secrets::Redactor;
 use fermix_daemon::{Engine, LocalPeer, Parts, presence};
 use tokio::runtime::{Builder, Runtime};
 
@@ -22,11 +24,17 @@ pub struct Start {
     pub executable: PathBuf,
     /// The folder the command was given in, when it can be read.
     pub cwd: Option<PathBuf>,
+    /// Knows every secret that this process has read.
+    pub redactor: Arc<Redactor>,
 }
 
 impl Start {
     /// Finds the home. A failure is told to the person.
-    pub fn new(home: Option<&Path>, environment: Environment) -> Result<Self, Exit> {
+    pub fn new(
+        home: Option<&Path>,
+        environment: Environment,
+        redactor: Arc<Redactor>,
+    ) -> Result<Self, Exit> {
         let home = Home::resolve(home, &environment)
             .map_err(|error| output::failure(false, &error.to_string()))?;
         let executable = std::env::current_exe().map_err(|error| {
@@ -40,6 +48,7 @@ impl Start {
             environment,
             executable,
             cwd: std::env::current_dir().ok(),
+            redactor,
         })
     }
 
@@ -62,20 +71,25 @@ impl Start {
             executable: self.executable.clone(),
             launch_dir: self.cwd.clone(),
             extra_roots: granted.to_vec(),
+            redactor: Arc::clone(&self.redactor),
         }
     }
 
     /// The desk for changes of the sandbox, also when the settings keep Fermix from starting.
     pub fn policy_desk(&self) -> Result<PolicyDesk, String> {
-        let config = Config::load(&self.home, &self.environment, &Overrides::default())
-            .map_err(|error| error.to_string())?;
+        let config = self.config()?;
         fermix_daemon::policy::desk(&self.parts(config, &[])).map_err(|error| error.to_string())
+    }
+
+    /// The configuration as file and environment give it.
+    pub fn config(&self) -> Result<Config, String> {
+        Config::load(&self.home, &self.environment, &Overrides::default())
+            .map_err(|error| error.to_string())
     }
 
     /// Builds Fermix from the configuration. `granted` are folders of this invocation alone.
     pub fn engine(&self, granted: &[PathBuf]) -> Result<Engine, String> {
-        let config = Config::load(&self.home, &self.environment, &Overrides::default())
-            .map_err(|error| error.to_string())?;
+        let config = self.config()?;
         for warning in &config.warnings {
             output::notice(&format!("warning: {warning}"));
         }

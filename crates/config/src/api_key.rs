@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fermix_types::SecretStore;
 use secrecy::{ExposeSecret, SecretString};
 
 /// The longest key that is accepted, in bytes. Keys are short; a whole file pasted by mistake is not.
@@ -23,9 +24,10 @@ pub enum InvalidApiKey {
     /// More than 8192 bytes.
     #[error("the key is longer than {MAX_KEY} bytes; paste the key alone")]
     TooLong,
-    /// `@keyring` or `@file`: a reference, which must not be sent to a provider as if it were a key.
+    /// It begins with `@`: a reference, which must not be sent to a provider as if it were a key.
     #[error(
-        "`@keyring` and `@file` name a secret store, and this version reads keys from the environment or as text"
+        "a value that begins with `@` names a secret store: `@keyring` and `@file` do so in config.toml alone; give \
+         the key itself, or keep it with `fermix secrets set`"
     )]
     Reference,
 }
@@ -52,6 +54,41 @@ impl ApiKey {
     /// The key itself, for the request header.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
+    }
+}
+
+/// What the settings say about a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySetting {
+    /// The key itself, from the environment or as plain text.
+    Text(ApiKey),
+    /// The store that keeps it. The key is read when it is needed.
+    Stored(SecretStore),
+}
+
+impl KeySetting {
+    /// Reads the value of a secret key of the file.
+    pub(crate) fn from_file(text: &str) -> Result<Self, InvalidApiKey> {
+        match SecretStore::from_sentinel(text.trim()) {
+            Some(store) => Ok(Self::Stored(store)),
+            None => ApiKey::new(text).map(Self::Text),
+        }
+    }
+
+    /// The key, when the settings hold it.
+    pub fn text(&self) -> Option<&ApiKey> {
+        match self {
+            Self::Text(key) => Some(key),
+            Self::Stored(_) => None,
+        }
+    }
+
+    /// The store that keeps the key, when the settings only name it.
+    pub fn store(&self) -> Option<SecretStore> {
+        match self {
+            Self::Text(_) => None,
+            Self::Stored(store) => Some(*store),
+        }
     }
 }
 

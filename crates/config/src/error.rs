@@ -114,13 +114,13 @@ pub enum EditError {
     },
     /// The key is a secret, and secrets do not go through this door.
     #[error(
-        "`{key}` is a secret and is not written to config.toml; set the environment variable {variable} instead"
+        "`{key}` is a secret and is not written to config.toml; run `fermix secrets set {name}` instead"
     )]
     Secret {
         /// The key.
         key: String,
-        /// The variable that carries it.
-        variable: &'static str,
+        /// What `fermix secrets` calls it.
+        name: &'static str,
     },
     /// The value does not fit the key.
     #[error("`{key}`: {reason}{}", hint(.suggestion))]

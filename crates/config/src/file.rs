@@ -1,5 +1,7 @@
 //! Changing `config.toml` key by key.
 
+mod plain;
+
 use std::path::{Path, PathBuf};
 
 use toml_edit::Key;
@@ -9,8 +11,11 @@ use crate::error::{ConfigError, EditError};
 use crate::home::Home;
 use crate::load;
 use crate::schema::{self, Advice, Found, KeyDoc, SettingValue};
+use crate::secrets::SecretDoc;
 use crate::settings::Config;
 use crate::write::{self, Lock};
+
+pub use plain::{PlainSecret, SecretPlace};
 
 /// `config.toml` as text that is being changed. Nothing reaches the disk before [`Self::save`].
 #[derive(Debug)]
@@ -85,13 +90,15 @@ impl ConfigFile {
         &self.text
     }
 
-    /// The text with every secret's value replaced by `"***"`, for showing.
+    /// The text with every secret's value replaced by `"***"`, for showing. The name of a store is no
+    /// secret.
     pub fn masked_text(&self) -> Result<String, ConfigError> {
         let mut text = self.text.clone();
         let document = load::parse(&self.text, &self.path)?;
         for row in schema::keys().filter(|row| row.secret()) {
             let path: Vec<String> = row.path().split('.').map(str::to_owned).collect();
-            if edit::find(document.as_table(), &path).is_none() {
+            let is_there = edit::find(document.as_table(), &path).is_some();
+            if !is_there || plain::is_sentinel(document.as_table(), &path) {
                 continue;
             }
             text = edit::set(&text, &path, "\"***\"").map_err(|_| ConfigError::Unreadable {
@@ -115,7 +122,7 @@ impl ConfigFile {
         let Some(item) = edit::find(document.as_table(), &path) else {
             return Ok(Shown::Default(row.default()));
         };
-        if row.secret() {
+        if row.secret() && !plain::is_sentinel(document.as_table(), &path) {
             return Ok(Shown::Hidden);
         }
         match SettingValue::from_item(item) {
@@ -140,11 +147,10 @@ impl ConfigFile {
     /// refused.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), EditError> {
         let (row, path) = known(key)?;
-        if row.secret() {
-            let variable = row.variable().unwrap_or("of its provider");
+        if let Some(secret) = SecretDoc::of(row) {
             return Err(EditError::Secret {
                 key: key.to_owned(),
-                variable,
+                name: secret.name(),
             });
         }
         let value = row
@@ -175,7 +181,7 @@ impl ConfigFile {
     }
 
     /// Checks the whole text and writes it, mode 0600, atomically, keeping the old file as
-    /// `config.toml.bak`. `false` when there was nothing to write. Blocks: call it off the
+    /// `config.toml.bak`, less the plain-text secrets that left it with this change. `false` when there was nothing to write. Blocks: call it off the
     /// executor.
     pub fn save(&mut self) -> Result<bool, EditError> {
         self.config()?;
@@ -190,7 +196,17 @@ impl ConfigFile {
                 &fresh
             }
         };
-        write::replace(&self.path, self.baseline.as_deref(), &self.text, lock)?;
+        let backup = match &self.baseline {
+            Some(old) => Some(plain::backup(old, &self.text, &self.path)?),
+            None => None,
+        };
+        write::replace(
+            &self.path,
+            self.baseline.as_deref(),
+            backup.as_deref(),
+            &self.text,
+            lock,
+        )?;
         self.baseline = Some(self.text.clone());
         Ok(true)
     }

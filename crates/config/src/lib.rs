@@ -22,15 +22,16 @@ mod load;
 mod providers;
 mod routing;
 pub mod schema;
+pub mod secrets;
 mod settings;
 mod warnings;
 mod write;
 
-pub use api_key::{ApiKey, InvalidApiKey};
+pub use api_key::{ApiKey, InvalidApiKey, KeySetting};
 pub use confine::{ConfineConfig, ConfineMode, NetworkAccess, SshAccess};
 pub use env::Environment;
 pub use error::{ConfigError, EditError, Place, Problem};
-pub use file::{ConfigFile, Shown};
+pub use file::{ConfigFile, PlainSecret, SecretPlace, Shown};
 pub use home::{Home, HomeError};
 pub use load::Overrides;
 pub use providers::{ProviderBlocks, ProviderId, ProviderSettings};

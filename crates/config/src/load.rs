@@ -50,10 +50,7 @@ impl Config {
         let text = file.as_ref().map_or("", |file| file.text.as_str());
         let mut reading = Reading::new(home, &path);
         reading.read_file(text)?;
-        let has_key_in_file = reading
-            .findings
-            .values()
-            .any(|finding| finding.row.secret());
+        let has_key_in_file = reading.findings.values().any(Finding::is_plain_secret);
         reading.read_environment(environment);
         reading.read_overrides(overrides);
         let mut config = reading.finish()?;
@@ -162,6 +159,12 @@ struct Finding {
     path: Vec<String>,
     place: Place,
     value: Value,
+}
+
+impl Finding {
+    fn is_plain_secret(&self) -> bool {
+        matches!(&self.value, Value::Secret(setting) if setting.text().is_some())
+    }
 }
 
 struct Reading<'h> {
@@ -361,12 +364,12 @@ impl<'h> Reading<'h> {
             {
                 self.problem(finding.place.clone(), &finding.path, rejected);
             }
-            if let (true, Place::File { path, line }) = (finding.row.secret(), &finding.place) {
+            if let (true, Place::File { path, line }) = (finding.is_plain_secret(), &finding.place)
+            {
                 config.warnings.push(format!(
-                    "{}:{line}: `{}` is a key in plain text; move it to the environment variable {}",
+                    "{}:{line}: `{}` is a key in plain text; run `fermix secrets migrate` to move it to a secret store",
                     path.display(),
                     schema::dotted(&finding.path),
-                    finding.row.variable().unwrap_or("of its provider"),
                 ));
             }
         }

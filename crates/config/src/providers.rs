@@ -6,7 +6,7 @@ use std::str::FromStr;
 use fermix_types::{Effort, UnknownName};
 use serde::{Deserialize, Serialize};
 
-use crate::api_key::ApiKey;
+use crate::api_key::KeySetting;
 
 /// A provider that has a block in the file, in fallback order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,8 +98,8 @@ pub struct ProviderSettings {
     pub primary: bool,
     /// The model that is asked unless another is named.
     pub default_model: Option<String>,
-    /// The key.
-    pub api_key: Option<ApiKey>,
+    /// The key, or where it is kept.
+    pub api_key: Option<KeySetting>,
     /// Where requests go instead of the provider's own address.
     pub base_url: Option<String>,
     /// How hard the model thinks.

@@ -55,7 +55,15 @@ impl KeyDoc {
 
     /// Whether the value is never shown and never written by `config set`.
     pub fn secret(&self) -> bool {
-        matches!(self.kind, Kind::Secret)
+        self.item().is_some()
+    }
+
+    /// The name of the secret in a store, when the key is a secret.
+    pub(crate) fn item(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Secret { item } => Some(item),
+            _ => None,
+        }
     }
 
     /// What the key does.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use fermix_types::{Effort, SandboxMode, UnknownName};
+use fermix_types::{Effort, SandboxMode, SecretStore, UnknownName};
 
 use crate::commands::CommandsConfig;
 use crate::confine::ConfineConfig;
@@ -17,6 +17,12 @@ use crate::routing::Routing;
 pub struct Config {
     /// `[fermix_core] timezone`: IANA name for jobs and events; `None` = the host's.
     pub timezone: Option<String>,
+    /// `[fermix_core] profile`: the namespace of this home's secrets.
+    pub profile: String,
+    /// `[fermix_core] secret_store`: where new secrets go; `None` = what the machine has.
+    pub secret_store: Option<SecretStore>,
+    /// `[fermix_core] redact_tool_results`.
+    pub redact_tool_results: bool,
     /// `[fermix_core.agent]`.
     pub agent: Agent,
     /// `[fermix_core.compaction]`.
@@ -306,6 +312,9 @@ impl Config {
     pub fn defaults(home: &Home) -> Self {
         Self {
             timezone: None,
+            profile: "general".to_owned(),
+            secret_store: None,
+            redact_tool_results: true,
             agent: Agent {
                 name: "fermix".to_owned(),
                 guest_persona: false,

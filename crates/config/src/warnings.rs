@@ -54,7 +54,10 @@ fn about(
             }
             let key = format!("{section}.api_key");
             let variable = schema::keys().find(|row| row.path() == key)?.variable()?;
-            needs("key", format!("set the environment variable {variable}"))
+            needs(
+                "key",
+                format!("run `fermix secrets set {id}` or set the environment variable {variable}"),
+            )
         }
         ProviderId::Ollama | ProviderId::OpenaiCompatible => {
             // A primary Ollama is looked for where it usually listens.

@@ -22,11 +22,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 
-/// Writes `text` to `path` if the file still holds `baseline`, and keeps what it held as `.bak`.
-/// An editor takes no lock, so that is asked under a lock too. Blocks for as long as the disk.
+/// Writes `text` to `path` if the file still holds `baseline`, and keeps `backup` as `.bak`. An
+/// editor takes no lock, so that is asked under a lock too. Blocks for as long as the disk.
 pub(crate) fn replace(
     path: &Path,
     baseline: Option<&str>,
+    backup: Option<&str>,
     text: &str,
     _lock: &Lock,
 ) -> Result<(), EditError> {
@@ -38,7 +39,7 @@ pub(crate) fn replace(
             path: path.to_owned(),
         });
     }
-    if let Some(old) = baseline {
+    if let Some(old) = backup {
         put(&beside(path, ".bak"), old)?;
     }
     put(&target, text)

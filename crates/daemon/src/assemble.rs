@@ -17,7 +17,7 @@ use fermix_sandbox::{
     ConfineSettings, EnvPolicy, EnvSource, Network, Sandbox, SandboxError, SandboxSettings,
     Surroundings, UnsafeRoot,
 };
-use fermix_secrets::{Redactor, SecretString};
+use fermix_secrets::{Redactor, StoredSecret, TooManySecrets};
 use fermix_store::StoreError;
 use fermix_tools::ToolDeps;
 use fermix_tools::config::model_routing_config::RoutingAccess;
@@ -32,6 +32,7 @@ use fermix_approvals::policy::CommandsChanged;
 
 use crate::policy::{Following, desk_over};
 use crate::routes::LazyProviders;
+use crate::secrets::{self, KnownSecrets};
 use crate::traces::{ContentCapture, TraceFiles};
 
 /// This very program, even after its file was replaced by an upgrade.
@@ -53,6 +54,8 @@ pub struct Parts {
     /// Folders the owner grants for this invocation alone; relative ones start at the launch
     /// folder. The rules of every grant apply to them.
     pub extra_roots: Vec<PathBuf>,
+    /// Learns every secret that is read, for all that is written.
+    pub redactor: Arc<Redactor>,
 }
 
 /// Why Fermix cannot be put together.
@@ -70,6 +73,9 @@ pub enum BuildError {
     /// The database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The keys could not be kept out of what is written.
+    #[error(transparent)]
+    Secrets(#[from] TooManySecrets),
     /// The workspace folder cannot be made.
     #[error("cannot make the workspace `{}`: {source}", path.display())]
     Workspace {
@@ -107,6 +113,8 @@ pub(crate) struct Assembled {
     pub(crate) trace: Arc<dyn TraceSink>,
     pub(crate) store: LazyStore,
     pub(crate) undo: UndoLog,
+    /// What the stores of secrets keep, read when it is needed.
+    pub(crate) secrets: Vec<StoredSecret>,
 }
 
 pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
@@ -115,11 +123,15 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         return Err(BuildError::Settings(problems.join("\n")));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    secrets::announce(&parts.config, &parts.redactor)?;
+    let vault = secrets::vault(&parts.home, &parts.config, Arc::clone(&parts.redactor));
+    let stored = secrets::stored(&parts.config, &vault);
     let trace = trace_files(parts, &clock);
     let (sandbox, extra_roots) = sandbox(parts, &trace)?;
     let providers = Arc::new(LazyProviders::new(
         parts.config.clone(),
         parts.home.auth_file(),
+        vault,
         Arc::clone(&clock),
         Arc::clone(&trace),
     ));
@@ -177,12 +189,16 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         Arc::clone(&clock),
     ));
     let guard = Arc::clone(&approvals);
-    let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&trace)).with_guard(guard));
+    let mut dispatcher = Dispatcher::new(Arc::clone(&trace)).with_guard(guard);
+    if parts.config.redact_tool_results {
+        let known = KnownSecrets(Arc::clone(&parts.redactor));
+        dispatcher = dispatcher.screening_results(Arc::new(known));
+    }
     Ok(Assembled {
         sandbox,
         policy,
         registry,
-        dispatcher,
+        dispatcher: Arc::new(dispatcher),
         approvals,
         providers,
         routing,
@@ -190,19 +206,11 @@ pub(crate) fn assemble(parts: &Parts) -> Result<Assembled, BuildError> {
         trace,
         store,
         undo,
+        secrets: stored,
     })
 }
 
 pub(crate) fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn TraceSink> {
-    let keys: Vec<SecretString> = parts
-        .config
-        .providers
-        .iter()
-        .filter_map(|(_, block)| block.api_key.as_ref())
-        .map(|key| key.expose().to_owned().into())
-        .collect();
-    let redactor = Redactor::with_values(&keys)
-        .expect("a handful of keys, each within what a header holds, fits a redactor");
     let capture = if parts.environment.trace_content() {
         ContentCapture::On
     } else {
@@ -211,7 +219,7 @@ pub(crate) fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn Trac
     Arc::new(TraceFiles::new(
         parts.home.traces().to_owned(),
         Arc::clone(clock),
-        Arc::new(redactor),
+        Arc::clone(&parts.redactor),
         capture,
     ))
 }

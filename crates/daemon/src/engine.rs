@@ -25,7 +25,7 @@ use fermix_providers::{ConfigProblem, Providers};
 use fermix_sandbox::{Jail, Network, Sandbox, Scope};
 use fermix_store::{Conversations, Store, StoreError};
 use fermix_types::{ConversationKey, Image, Kind, ToolCall, TraceIds, UnixMillis};
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::assemble::{Assembled, BuildError, Parts, assemble, blocking};
@@ -35,6 +35,7 @@ use self::resume::Resumes;
 use crate::desk::{Desk, Machinery};
 use crate::inspect::{self, Row, StandIn};
 use crate::owner::{Policy, Requests};
+use crate::secrets;
 use crate::server::OwnerRequests;
 use crate::undoing::Undoing;
 
@@ -49,6 +50,7 @@ pub struct Engine {
     resumes: Arc<Resumes>,
     /// With the settings it was made with, which hold for its life.
     agent: Mutex<Option<(Agent, AgentSettings)>>,
+    secrets_read: OnceCell<()>,
 }
 
 /// A question from the command line.
@@ -140,6 +142,7 @@ impl Engine {
             machinery,
             resumes,
             agent: Mutex::default(),
+            secrets_read: OnceCell::new(),
         })
     }
 
@@ -214,6 +217,15 @@ impl Engine {
         })
     }
 
+    /// Reads what the stores of secrets keep, all at once and once: what is known is kept out of
+    /// results and traces from the first one. A store that does not answer is waited for at most
+    /// three seconds, and asked again by whoever needs it.
+    pub async fn read_secrets(&self) {
+        self.secrets_read
+            .get_or_init(|| secrets::read_all(&self.assembled.secrets))
+            .await;
+    }
+
     /// Everything that can be called.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.assembled.registry
@@ -273,6 +285,7 @@ impl Engine {
         cwd: Option<PathBuf>,
         cancel: CancellationToken,
     ) -> CallOutcome {
+        self.read_secrets().await;
         let session_id = format!("call-{}", random_hex());
         let scope = TurnScope {
             view: Arc::new(self.registry().view(&stand_in.caller(peer))),
@@ -306,6 +319,7 @@ impl Engine {
         events: Option<mpsc::Sender<TurnEvent>>,
         interrupt: CancellationToken,
     ) -> Result<Answer, BuildError> {
+        self.read_secrets().await;
         let mut turn = self.begin(question, events)?;
         tokio::select! {
             report = turn.end() => return Ok(answer(report)),

@@ -108,6 +108,7 @@ pub fn tools_reference(home: &Path, os_home: &Path) -> Result<String, Box<dyn st
         executable: home.root().join("fermix"),
         launch_dir: None,
         extra_roots: Vec::new(),
+        redactor: Arc::default(),
         home,
         environment,
     })?;

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod presence;
 mod routes;
 pub mod run;
+pub mod secrets;
 mod server;
 mod socket;
 pub mod traces;

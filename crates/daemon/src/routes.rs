@@ -9,7 +9,7 @@ use fermix_config::Config;
 use fermix_net::Net;
 use fermix_providers::offline::OfflineAdapter;
 use fermix_providers::{Catalog, ConfigProblem, Providers};
-use fermix_secrets::AuthFile;
+use fermix_secrets::{AuthFile, Vault};
 use fermix_tools::config::model_routing_config::PrimaryRoute;
 use fermix_types::{Clock, TraceSink};
 
@@ -19,6 +19,7 @@ const IDENTITY: &str = concat!("fermix/", env!("CARGO_PKG_VERSION"));
 /// The providers, built when they are first asked for: listing tools needs none.
 pub(crate) struct LazyProviders {
     auth_file: PathBuf,
+    vault: Vault,
     clock: Arc<dyn Clock>,
     trace: Arc<dyn TraceSink>,
     current: ArcSwap<Configured>,
@@ -45,11 +46,13 @@ impl LazyProviders {
     pub(crate) fn new(
         config: Config,
         auth_file: PathBuf,
+        vault: Vault,
         clock: Arc<dyn Clock>,
         trace: Arc<dyn TraceSink>,
     ) -> Self {
         Self {
             auth_file,
+            vault,
             clock,
             trace,
             current: ArcSwap::from_pointee(Configured::new(config)),
@@ -80,6 +83,7 @@ impl LazyProviders {
                     &configured.config,
                     Net::new(IDENTITY),
                     AuthFile::open(&self.auth_file),
+                    &self.vault,
                     Arc::clone(&self.clock),
                     Arc::clone(&self.trace),
                 )?;

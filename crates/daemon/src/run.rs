@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fermix_config::{Config, ConfigError, Environment, Home, Overrides};
+use fermix_secrets::Redactor;
 use fermix_store::{ConversationLog as _, TurnRecord};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -38,6 +39,8 @@ pub struct Boot {
     pub environment: Environment,
     /// This program's own file.
     pub executable: PathBuf,
+    /// Knows the secrets that no record may hold.
+    pub redactor: Arc<Redactor>,
 }
 
 /// Why there is no daemon.
@@ -103,6 +106,10 @@ impl Daemon {
     /// threads; see [`Bound::bind`].
     pub fn prepare(boot: Boot) -> Result<Self, RunError> {
         let started = Instant::now();
+        // Keys pass through this process for months.
+        if let Err(error) = fermix_secrets::harden_process() {
+            tracing::warn!(%error, "this process could not be closed to others of its user");
+        }
         let home = boot.home;
         let another = || RunError::AnotherRunning {
             pid: locks::daemon_pid(&home),
@@ -124,6 +131,7 @@ impl Daemon {
             // Every message brings the folder it was asked in.
             launch_dir: None,
             extra_roots: Vec::new(),
+            redactor: boot.redactor,
         })?;
         // Before the database, which has a thread of its own.
         let socket = Bound::bind(&home).map_err(|error| match error {
@@ -167,6 +175,8 @@ impl Daemon {
                 socket: self.engine.parts().home.daemon_socket(),
                 source,
             })?;
+        let reader = Arc::clone(&self.engine);
+        tokio::spawn(async move { reader.read_secrets().await });
         let server = Arc::new(Server::new(Arc::clone(&self.engine), self.started));
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),

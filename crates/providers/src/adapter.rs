@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fermix_config::ApiKey;
 use fermix_net::{Net, NetError, NetErrorKind, Request, Response, Stage};
-use fermix_secrets::Redactor;
+use fermix_secrets::{Redactor, StoredSecret};
 use fermix_types::{Clock, Replay};
 use futures_util::StreamExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -35,6 +35,8 @@ const DRAIN: Duration = Duration::from_millis(50);
 const DECLINED_ANTHROPIC: &str = "refusal";
 /// The same on the Chat Completions wire.
 const DECLINED_CHAT: &str = "content_filter";
+/// The code of an error that the provider never saw: the store of its key failed.
+pub(crate) const KEY_UNAVAILABLE: &str = "key_unavailable";
 /// How we introduce ourselves where a service asks who drives it.
 const ORIGINATOR: &str = "fermix";
 
@@ -60,6 +62,8 @@ pub(crate) enum Credentials {
     None,
     /// A key.
     Key(ApiKey),
+    /// A key that a store keeps, read when a call needs it: a locked keyring may be unlocked by then.
+    Stored(StoredSecret),
     /// A sign-in, read anew for each call because another process may have renewed it.
     SignIn(SignIn),
 }
@@ -366,6 +370,17 @@ impl HttpAdapter {
                 value: key.expose().into(),
                 account: None,
             })),
+            Credentials::Stored(stored) => match stored.value().await {
+                Ok(value) => Ok(Some(Secret {
+                    value,
+                    account: None,
+                })),
+                Err(error) => Err(ProviderError {
+                    stage: Stage::BeforeResponse,
+                    code: Some(KEY_UNAVAILABLE.to_owned()),
+                    ..ProviderError::new(ErrorKind::Auth, self.provider, model, error.to_string())
+                }),
+            },
             Credentials::SignIn(sign_in) => {
                 let token =
                     sign_in

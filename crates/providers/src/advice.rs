@@ -7,8 +7,8 @@ use crate::request::ProviderId;
 use crate::rows::{Auth, ROWS};
 
 /// Who wants to connect a first model reads this.
-pub(crate) const CONNECT: &str = "To connect a language model, put its key into the environment (for example \
-`ANTHROPIC_API_KEY`), choose the model with `fermix config set fermix_core.providers.anthropic.default_model MODEL`, \
+pub(crate) const CONNECT: &str = "To connect a language model, store its key with `fermix secrets set anthropic` (or put it into \
+the environment, as `ANTHROPIC_API_KEY`), choose the model with `fermix config set fermix_core.providers.anthropic.default_model MODEL`, \
 and ask again. A local Ollama needs no key: `fermix config set fermix_core.providers.ollama.base_url \
 http://localhost:11434/v1`, then the same for `default_model`.";
 
@@ -21,7 +21,10 @@ pub(crate) fn give_key(provider: ProviderId) -> String {
     let row = ROWS.iter().find(|row| row.id == provider);
     match row.map(|row| row.auth) {
         Some(Auth::Key(variable) | Auth::OptionalKey(variable)) => {
-            format!("Put a working key into the environment variable `{variable}`")
+            format!(
+                "Store a working key with `fermix secrets set {provider}`, or put it into the environment variable \
+                 `{variable}`"
+            )
         }
         Some(Auth::SignIn) => sign_in(),
         Some(Auth::None) | None => format!(
@@ -41,7 +44,7 @@ pub(crate) fn sign_in() -> String {
 /// How to have another provider asked instead of `provider`.
 pub(crate) fn use_another(provider: ProviderId) -> String {
     format!(
-        "use another provider: put its key into the environment, set `primary` to `true` in its block with `fermix \
+        "use another provider: store its key with `fermix secrets set`, set `primary` to `true` in its block with `fermix \
          config set` and, where it is set, unset `fermix_core.providers.{provider}.primary` first"
     )
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fermix_config::{Config, ProviderSettings};
+use fermix_config::{Config, KeySetting, ProviderSettings};
 use fermix_net::Net;
-use fermix_secrets::{AuthError, AuthFile, Redactor};
+use fermix_secrets::{AuthError, AuthFile, Vault};
 use fermix_types::{Clock, Effort, TraceSink};
 use url::Url;
 
@@ -75,7 +75,7 @@ pub(crate) struct Configured {
 pub enum ConfigProblem {
     /// The primary has nothing to identify us with.
     #[error(
-        "`{provider}` is primary but has no key; set {variable} or choose another primary in [fermix_core.providers]"
+        "`{provider}` is primary but has no key; run `fermix secrets set {provider}`, set {variable}, or choose another primary in [fermix_core.providers]"
     )]
     PrimaryWithoutKey {
         /// The provider.
@@ -127,21 +127,24 @@ impl Providers {
     /// The providers that `config` makes usable, primary first, then in table order.
     ///
     /// A provider that is not primary and has no credentials is left out. What is configured and
-    /// cannot work is a problem with a name.
+    /// cannot work is a problem with a name. Keys that a store keeps are read from `vault` when a
+    /// call needs them.
     pub fn from_config(
         config: &Config,
         net: Net,
         auth: AuthFile,
+        vault: &Vault,
         clock: Arc<dyn Clock>,
         trace: Arc<dyn TraceSink>,
     ) -> Result<Self, ConfigProblem> {
         let catalog = Arc::new(Catalog::new(config.models.clone()));
         let primary = config.named_primary().map(ProviderId::from);
-        let redactor = Arc::new(Redactor::new());
+        let redactor = Arc::clone(vault.redactor());
         let mut configured = Vec::new();
         for (id, settings) in config.providers.iter() {
             let id = ProviderId::from(id);
-            let Some(credentials) = credentials(id, settings, &auth, primary == Some(id))? else {
+            let Some(credentials) = credentials(id, settings, &auth, vault, primary == Some(id))?
+            else {
                 continue;
             };
             let address = address(id, settings)?;
@@ -267,10 +270,18 @@ fn credentials(
     provider: ProviderId,
     settings: &ProviderSettings,
     auth: &AuthFile,
+    vault: &Vault,
     is_primary: bool,
 ) -> Result<Option<Credentials>, ConfigProblem> {
     let Some(row) = ROWS.iter().find(|row| row.id == provider) else {
         return Ok(None);
+    };
+    let key = |variable: &str| match &settings.api_key {
+        Some(KeySetting::Text(key)) => Some(Credentials::Key(key.clone())),
+        Some(KeySetting::Stored(store)) => {
+            Some(Credentials::Stored(vault.stored(*store, variable)))
+        }
+        None => None,
     };
     match row.auth {
         Auth::SignIn => {
@@ -291,22 +302,23 @@ fn credentials(
                 (true, false) => Ok(None),
             }
         }
-        Auth::Key(variable) => match &settings.api_key {
-            Some(key) => Ok(Some(Credentials::Key(key.clone()))),
+        Auth::Key(variable) => match key(variable) {
+            Some(key) => Ok(Some(key)),
             None if is_primary => Err(ConfigProblem::PrimaryWithoutKey { provider, variable }),
             None => Ok(None),
         },
         // A local server is configured by its address; being primary is enough where it has a usual one.
         Auth::OptionalKey(_) | Auth::None => {
+            let variable = match row.auth {
+                Auth::OptionalKey(variable) => Some(variable),
+                Auth::Key(_) | Auth::SignIn | Auth::None => None,
+            };
             let is_configured =
                 settings.base_url.is_some() || (is_primary && row.address.is_some());
             if !is_configured && is_primary {
                 return Err(ConfigProblem::PrimaryWithoutAddress { provider });
             }
-            let credentials = settings
-                .api_key
-                .clone()
-                .map_or(Credentials::None, Credentials::Key);
+            let credentials = variable.and_then(key).unwrap_or(Credentials::None);
             Ok(is_configured.then_some(credentials))
         }
     }

@@ -1,8 +1,11 @@
-//! Reading `auth.json`, where sign-ins to model providers are kept.
+//! `auth.json`, where sign-ins to model providers are kept.
 //!
 //! The file is read afresh at each call, because another process may have refreshed a token, and a
 //! provider that rotates tokens ends the session of whoever uses an old one. A file that cannot be
-//! understood is reported and left as it is: it may hold every sign-in the owner has.
+//! understood is reported and left as it is: it may hold every sign-in the owner has. Whoever writes
+//! holds a lock between processes, and starts from what is on the disk then.
+
+mod update;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,6 +19,8 @@ use rustix::fs::{Mode, OFlags};
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
+
+pub use update::{AuthDocument, NewTokens, RefreshError, Updated};
 
 /// The longest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -117,6 +122,21 @@ pub enum AuthError {
         /// What is wrong with it, without a word of its contents.
         detail: &'static str,
     },
+    /// Another process is writing it.
+    #[error("another process is changing {}; try again", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It could not be written, and is as it was.
+    #[error("cannot write {}; check the folder and the free space", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
 }
 
 impl AuthError {
@@ -131,6 +151,8 @@ impl AuthError {
             Self::NoProviders { .. } => "no_providers",
             Self::ProviderMissing { .. } => "provider_missing",
             Self::InvalidAuthEntry { .. } => "invalid_auth_entry",
+            Self::Busy { .. } => "busy",
+            Self::Unwritable { .. } => "unwritable",
         }
     }
 }
@@ -171,6 +193,14 @@ impl AuthFile {
     }
 
     fn providers(&self) -> Result<Map<String, Value>, AuthError> {
+        match self.document()?.remove("providers") {
+            Some(Value::Object(providers)) => Ok(providers),
+            _ => Ok(Map::new()),
+        }
+    }
+
+    /// The whole file in its present form, with an object of providers.
+    fn document(&self) -> Result<Map<String, Value>, AuthError> {
         let contents = self.read()?;
         let invalid = |detail: String| AuthError::InvalidJson {
             path: self.path.clone(),
@@ -192,14 +222,17 @@ impl AuthFile {
             }
             Some(_) => return Err(invalid("its version is not 1".to_owned())),
         }
-        match document.remove("providers") {
-            Some(Value::Object(providers)) => Ok(providers),
+        match document.get("providers") {
+            Some(Value::Object(_)) => Ok(document),
             Some(_) => Err(invalid("its providers are not an object".to_owned())),
-            None if document.contains_key("tokens") => Ok(Map::from_iter([(
-                LEGACY_PROVIDER.to_owned(),
-                Value::Object(document),
-            )])),
-            None => Ok(Map::new()),
+            None if document.contains_key("tokens") => {
+                let entry = Map::from_iter([(LEGACY_PROVIDER.to_owned(), Value::Object(document))]);
+                Ok(Map::from_iter([("providers".to_owned(), entry.into())]))
+            }
+            None => {
+                document.insert("providers".to_owned(), Map::new().into());
+                Ok(document)
+            }
         }
     }
 

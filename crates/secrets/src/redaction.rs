@@ -7,6 +7,7 @@
 
 mod assignments;
 mod known;
+mod records;
 mod shapes;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use secrecy::SecretString;
 
 use known::KnownValues;
 pub use known::TooManySecrets;
+pub use records::RecordRedactor;
 use shapes::Shapes;
 pub use shapes::is_secret_parameter;
 

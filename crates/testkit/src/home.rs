@@ -12,6 +12,9 @@ use crate::server::FakeModel;
 /// environment cannot change a test.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// The address of a session bus that is not there.
+const NO_BUS: &str = "unix:path=/nonexistent/bus";
+
 /// A temporary operating-system home, the Fermix home inside it, and the workspace inside that.
 /// All of it is gone when the value is dropped.
 #[derive(Debug)]
@@ -117,13 +120,15 @@ impl TestHome {
 
     /// The whole environment of a child process: clear the inherited one, then set these.
     pub fn env(&self) -> Vec<(OsString, OsString)> {
-        let pairs: [(&str, OsString); 6] = [
+        let pairs: [(&str, OsString); 7] = [
             ("HOME", self.os_home.clone().into()),
             ("FERMIX_HOME", self.fermix_home().into()),
             ("PATH", SEARCH_PATH.into()),
             ("LANG", "C.UTF-8".into()),
             ("TZ", "UTC".into()),
             ("OPENAI_COMPATIBLE_API_KEY", FakeModel::KEY.into()),
+            // Without it, the bus is looked for where the developer's own keyring listens.
+            ("DBUS_SESSION_BUS_ADDRESS", NO_BUS.into()),
         ];
         pairs
             .into_iter()

@@ -12,7 +12,7 @@ use fermix_config::{Config, Environment, Home, Overrides};
 use fermix_net::Net;
 use fermix_providers::offline::OfflineAdapter;
 use fermix_providers::{Backoff, Providers};
-use fermix_secrets::auth_json::AuthFile;
+use fermix_secrets::{AuthFile, Vault};
 use fermix_store::{
     ConversationLog, Conversations, HistoryLimits, Store, StoreOptions, StoredMessage,
 };
@@ -135,6 +135,7 @@ impl<'a> Plan<'a> {
             &config,
             Net::new("fermix-test"),
             AuthFile::open(folders.auth_file()),
+            &Vault::new(folders.secrets(), &config.profile, Arc::default()),
             clock.clone(),
             trace.clone(),
         )

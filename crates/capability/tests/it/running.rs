@@ -1,12 +1,13 @@
 //! What a running tool can do to its turn: hang, panic, flood, fail.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fermix_capability::dispatch::{INTERNAL_ERROR_TAG, MAX_OUTPUT_BYTES};
-use fermix_capability::{CallContext, Capability, Deferral, Gate};
+use fermix_capability::{CallContext, Capability, Deferral, Gate, ResultScreen};
 use fermix_types::text::to_valid_utf8;
 use fermix_types::{Category, EnforcementDecision, Image, PolicyClass, ToolError, ToolOutput};
 use serde_json::{Value, json};
@@ -309,4 +310,60 @@ async fn parameters_that_depend_on_the_caller_are_shown_and_checked() {
 
     let guests = turn(&registry, guest());
     assert_eq!(guests.call("react", r#"{"emoji":"x"}"#).await.outcome, "ok");
+}
+
+/// Hides one word, wherever it stands.
+struct Hiding(&'static str);
+
+impl ResultScreen for Hiding {
+    fn screen<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match text.contains(self.0) {
+            true => Cow::Owned(text.replace(self.0, "[hidden]")),
+            false => Cow::Borrowed(text),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_screen_sees_all_of_an_answer_before_anybody_else_does() {
+    let filler = "x".repeat(MAX_OUTPUT_BYTES - 3);
+    let straddling = filler.clone();
+    let minute = Duration::from_secs(60);
+    let registry = registry(
+        Deferral::On,
+        [
+            handled("said", minute, |_| async {
+                Ok(ToolOutput::from("a secret here").note("and a secret there"))
+            }),
+            handled("failed", minute, |_| async {
+                Err(ToolError {
+                    notes: vec!["secret".to_owned()],
+                    ..ToolError::new("broken", "the secret word")
+                })
+            }),
+            handled("cut", minute, move |_| {
+                let text = format!("{straddling}secret");
+                async move { Ok(ToolOutput::from(text)) }
+            }),
+        ],
+    );
+    let mut turn = turn(&registry, owner());
+    turn.dispatcher = turn
+        .dispatcher
+        .screening_results(Arc::new(Hiding("secret")));
+    let said = turn.call("said", "{}").await;
+    assert_eq!(said.text, "a [hidden] here\n[note: and a [hidden] there]");
+    assert_eq!(said.output, "a [hidden] here");
+    assert_eq!(said.notes, ["and a [hidden] there"]);
+    let failed = turn.call("failed", "{}").await;
+    assert_eq!(failed.text, "Error: the [hidden] word\n[note: [hidden]]");
+    let cut = turn.call("cut", "{}").await;
+    assert!(
+        cut.output.starts_with(&format!("{filler}[hi")),
+        "not half of it"
+    );
+    for row in turn.trace.rows() {
+        let row = serde_json::to_string(&row.fields).unwrap();
+        assert!(!row.contains("secret"), "{row}");
+    }
 }

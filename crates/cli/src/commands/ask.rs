@@ -32,7 +32,7 @@ pub fn run(args: AskArgs, start: &Start) -> Exit {
     match ask(text, args, start) {
         Ok(exit) => exit,
         Err(NotAsked::NotRunning) => output::not_running(as_json),
-        Err(NotAsked::Failed(words)) => output::failure(as_json, &words),
+        Err(NotAsked::Failed(words)) => output::failure(as_json, &start.redactor.redact(&words)),
     }
 }
 

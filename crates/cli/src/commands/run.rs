@@ -1,5 +1,6 @@
 //! `fermix run`: the daemon, in the foreground.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fermix_daemon::run::{Boot, Daemon, Ended, say_ready};
@@ -30,11 +31,12 @@ pub fn run(start: Start) -> Exit {
 
 fn prepare(start: Start) -> Result<Exit, String> {
     let home = start.home.clone();
-    logs::to_file(home.log_file(), &start.environment)?;
+    logs::to_file(home.log_file(), &start.environment, &start.redactor)?;
     let daemon = Daemon::prepare(Boot {
         home: home.clone(),
         environment: start.environment.clone(),
         executable: start.executable.clone(),
+        redactor: Arc::clone(&start.redactor),
     })
     .map_err(|error| error.to_string())?;
     for warning in daemon.warnings() {

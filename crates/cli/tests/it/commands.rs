@@ -135,7 +135,12 @@ fn configuration_is_edited_in_place_and_checked_first() {
             "sk-0123456789abcdef0123",
         ],
     );
-    assert!(refused.code(1).stderr.contains("OPENAI_API_KEY"));
+    assert!(
+        refused
+            .code(1)
+            .stderr
+            .contains("run `fermix secrets set openai`")
+    );
     assert_eq!(
         std::fs::read_to_string(home.config_path()).unwrap(),
         changed

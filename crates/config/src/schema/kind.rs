@@ -4,7 +4,7 @@ use fermix_types::text::shortened;
 
 use super::nearest;
 use super::value::{SettingValue, Value};
-use crate::api_key::ApiKey;
+use crate::api_key::{InvalidApiKey, KeySetting};
 use crate::home::Home;
 
 /// The longest list a key takes.
@@ -55,7 +55,12 @@ pub(crate) enum Kind {
     BaseUrl,
     /// An IANA time zone.
     Zone,
-    Secret,
+    /// The namespace of this home's secrets: part of a file's name and of a keyring's attributes.
+    Profile,
+    /// A secret; `item` is its name in a store.
+    Secret {
+        item: &'static str,
+    },
 }
 
 /// A refusal: why, and the nearest accepted value.
@@ -96,7 +101,10 @@ impl Kind {
             Self::Paths => "list of paths starting with `/` or `~/`".to_owned(),
             Self::BaseUrl => "http or https address".to_owned(),
             Self::Zone => "IANA time zone".to_owned(),
-            Self::Secret => "secret string".to_owned(),
+            Self::Profile => {
+                format!("name of at most {MAX_PROFILE} lower-case letters, digits, `-` and `_`")
+            }
+            Self::Secret { .. } => "secret string, `@keyring` or `@file`".to_owned(),
         }
     }
 
@@ -126,7 +134,8 @@ impl Kind {
             Self::Paths => "[\"/srv/work\", \"/srv/notes\"]",
             Self::BaseUrl => "\"http://localhost:8080/v1\"",
             Self::Zone => "\"Europe/Berlin\"",
-            Self::Secret => "\"a-key\"",
+            Self::Profile => "\"work\"",
+            Self::Secret { .. } => "\"a-key\"",
         }
     }
 
@@ -165,7 +174,11 @@ impl Kind {
             Self::Ids | Self::Variables | Self::Arguments | Self::Paths | Self::Choices(_) => {
                 self.read_list(text)
             }
-            Self::Secret => Ok(SettingValue::Text(text.to_owned())),
+            // A variable that said `@file` would turn an environment into a reader of stores.
+            Self::Secret { .. } if text.starts_with('@') => {
+                Err(Rejected::new(InvalidApiKey::Reference.to_string()))
+            }
+            Self::Secret { .. } => Ok(SettingValue::Text(text.to_owned())),
             _ => self.read_word(text).map(SettingValue::Text),
         }
     }
@@ -222,7 +235,7 @@ impl Kind {
             (Self::Id, SettingValue::Text(_) | SettingValue::Integer(_)) => {
                 self.word(value).map(Value::Text)
             }
-            (Self::Secret, SettingValue::Text(text)) => ApiKey::new(text)
+            (Self::Secret { .. }, SettingValue::Text(text)) => KeySetting::from_file(text)
                 .map(Value::Secret)
                 .map_err(|error| Rejected::new(error.to_string())),
             (Self::Path, SettingValue::Text(_)) => self.path(value, home).map(Value::Path),
@@ -251,6 +264,7 @@ impl Kind {
                 | Self::Choice { .. }
                 | Self::Variable
                 | Self::BaseUrl
+                | Self::Profile
                 | Self::Zone,
                 SettingValue::Text(_),
             ) => self.word(value).map(Value::Text),
@@ -309,6 +323,7 @@ impl Kind {
             }
             Self::Choice { accepted, retired } => choose(&text, accepted, retired),
             Self::Variable if !is_variable(&text) => Err(self.reject(value)),
+            Self::Profile if !is_profile(&text) => Err(self.reject(value)),
             Self::Id if text.trim() != text => Err(Rejected::new(format!(
                 "{} has white space around it; remove it",
                 shown(&text)
@@ -334,7 +349,7 @@ impl Kind {
         }
         // A key pasted into the wrong kind of value must not come back in the message.
         let found = match (self, value) {
-            (Self::Secret, _) => "the value".to_owned(),
+            (Self::Secret { .. }, _) => "the value".to_owned(),
             (_, SettingValue::Text(text)) => shown(text),
             (_, other) => format!("`{}`", shortened(&other.to_string(), SHOWN)),
         };
@@ -396,6 +411,16 @@ fn choose(
         ),
         suggestion: nearest(text, accepted),
     })
+}
+
+/// The longest name of a profile, in bytes.
+const MAX_PROFILE: usize = 32;
+
+fn is_profile(text: &str) -> bool {
+    text.len() <= MAX_PROFILE
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
 }
 
 /// Whether `text` can be the name of an environment variable (POSIX names).

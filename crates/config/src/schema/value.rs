@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use fermix_types::{Effort, SandboxMode};
+use fermix_types::{Effort, SandboxMode, SecretStore};
 use serde::Serialize;
 use toml_edit::{Array, Item};
 
 use super::kind::Rejected;
-use crate::api_key::ApiKey;
+use crate::api_key::KeySetting;
 use crate::commands::CommandProfile;
 use crate::confine::{ConfineMode, NetworkAccess, SshAccess};
 use crate::providers::ProviderId;
@@ -88,7 +88,7 @@ pub(crate) enum Value {
     List(Vec<String>),
     Path(PathBuf),
     Paths(Vec<PathBuf>),
-    Secret(ApiKey),
+    Secret(KeySetting),
 }
 
 /// What a field of the configuration can be filled from.
@@ -128,7 +128,7 @@ from_value! {
     List => Vec<String>,
     Path => PathBuf,
     Paths => Vec<PathBuf>,
-    Secret => ApiKey,
+    Secret => KeySetting,
 }
 
 macro_rules! from_name {
@@ -145,6 +145,7 @@ from_name!(
     Effort,
     ProviderId,
     SandboxMode,
+    SecretStore,
     EnvMode,
     EnvSourceKind,
     CommandProfile,

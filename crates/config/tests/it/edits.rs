@@ -272,7 +272,7 @@ fn refused_changes_leave_the_file_alone() {
         (
             "fermix_core.providers.openai.api_key",
             "sk-x",
-            "`fermix_core.providers.openai.api_key` is a secret and is not written to config.toml; set the environment variable OPENAI_API_KEY instead",
+            "`fermix_core.providers.openai.api_key` is a secret and is not written to config.toml; run `fermix secrets set openai` instead",
         ),
         (
             "fermix_core.agent.nam",

@@ -11,5 +11,6 @@ mod home;
 mod questions;
 mod random;
 mod read;
+mod secrets;
 mod support;
 mod table;

@@ -183,7 +183,10 @@ fn a_provider_that_cannot_be_asked_is_named_with_the_fix() {
         ),
         (
             block("anthropic", primary),
-            vec![CANNOT, "set the environment variable ANTHROPIC_API_KEY"],
+            vec![
+                CANNOT,
+                "run `fermix secrets set anthropic` or set the environment variable ANTHROPIC_API_KEY",
+            ],
         ),
         (
             "[fermix_core.agent]\nprovider = \"xai\"\n".to_owned(),

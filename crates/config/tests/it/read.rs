@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use fermix_config::{
-    ApiKey, ChannelConfig, Config, ConfigError, ConfigFile, EnvLookup, EnvMode, Overrides,
-    ProviderId, RouteSetting, Routing, RoutingError, validate_routing,
+    ApiKey, ChannelConfig, Config, ConfigError, ConfigFile, EnvLookup, EnvMode, KeySetting,
+    Overrides, ProviderId, RouteSetting, Routing, RoutingError, validate_routing,
 };
 use fermix_types::{Effort, SandboxMode};
 use pretty_assertions::assert_eq;
@@ -373,7 +373,7 @@ fn a_key_is_never_repeated_in_a_message_or_in_debug_output() {
         format!("{block}api_key = {{ value = \"{KEY}\" }}\n"),
         format!("{block}api_kye = \"{KEY}\"\n"),
         format!("{block}base_url = \"https://{KEY}@host/v1\"\n"),
-        format!("{block}api_key = \"@keyring\" # {KEY}\n"),
+        format!("{block}api_key = \"@vault\" # {KEY}\n"),
     ];
     for text in &broken {
         let test = TestHome::with_file(text);
@@ -394,12 +394,13 @@ fn a_key_is_never_repeated_in_a_message_or_in_debug_output() {
             .get(ProviderId::Openai)
             .api_key
             .as_ref()
+            .and_then(KeySetting::text)
             .map(ApiKey::expose),
         Some(KEY)
     );
     let warnings = config.warnings.join("\n");
     assert!(
-        warnings.contains("move it to the environment variable OPENAI_API_KEY"),
+        warnings.contains("run `fermix secrets migrate` to move it"),
         "{warnings}"
     );
     assert!(
@@ -432,6 +433,7 @@ fn invocation_wins_over_environment_wins_over_file() {
             .get(id)
             .api_key
             .as_ref()
+            .and_then(KeySetting::text)
             .map(ApiKey::expose)
     };
     assert_eq!(key(ProviderId::Xai), Some("env"));

@@ -125,6 +125,9 @@ fn every_field_comes_from_a_key_of_the_table() {
 
     let Config {
         timezone,
+        profile,
+        secret_store,
+        redact_tool_results,
         agent,
         compaction,
         personalization,
@@ -144,6 +147,7 @@ fn every_field_comes_from_a_key_of_the_table() {
         ask_when_tainted,
     } = agent;
     assert!(timezone.is_some() && provider.is_some() && daily_token_budget.is_some());
+    assert!(profile != before.profile && secret_store.is_some() && !redact_tool_results);
     assert_ne!(
         (name, guest_persona, tool_search),
         (

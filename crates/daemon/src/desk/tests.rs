@@ -56,6 +56,7 @@ fn engine(home: &TestHome) -> Engine {
         executable: std::env::current_exe().unwrap(),
         launch_dir: None,
         extra_roots: Vec::new(),
+        redactor: Arc::default(),
     })
     .unwrap()
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use fermix_api::HealthRow;
 use fermix_config::{Config, ConfigError, Overrides};
@@ -35,6 +36,7 @@ impl Configured {
                 executable: patient.executable.clone(),
                 launch_dir: patient.launch_dir.clone(),
                 extra_roots: Vec::new(),
+                redactor: Arc::default(),
             })
             .map_err(|error| error.to_string()),
             Err(_) => Err("config.toml cannot be used; see the row config".to_owned()),

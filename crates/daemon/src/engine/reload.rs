@@ -37,6 +37,7 @@ impl Engine {
             return Err(BuildError::Settings(problems.join("\n")));
         }
         let (old, new) = (&before.config, &after.config);
+        crate::secrets::announce(new, &after.redactor)?;
         let providers = self.assembled.providers.prepare(new.clone())?;
 
         // Nothing was changed up to here, and what follows fails only in its first step.

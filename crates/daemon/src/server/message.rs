@@ -128,6 +128,7 @@ impl Server {
             standing: Standing::local(peer.local, peer.has_terminal),
             bot_name: None,
         };
+        self.engine.read_secrets().await;
         // Before the conversation's turn, so that `/stop` does not wait for what it stops.
         match self.engine.command(&asked.content, &asker).await {
             Ok(None) => {}

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{ErrorKind, ProviderError};
+use crate::adapter::KEY_UNAVAILABLE;
 use crate::advice;
 use crate::request::ProviderId;
 
@@ -46,6 +47,9 @@ impl ProviderError {
                 "The sign-in for {provider} does not work any more ({words}). {}.",
                 advice::sign_in()
             ),
+            ErrorKind::Auth if self.code.as_deref() == Some(KEY_UNAVAILABLE) => {
+                format!("{provider} was not asked, because its key could not be read: {words}.")
+            }
             ErrorKind::Auth => format!(
                 "{provider} did not accept the API key ({words}). {}.",
                 advice::give_key(provider)

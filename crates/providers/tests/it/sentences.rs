@@ -7,7 +7,8 @@ use pretty_assertions::assert_eq;
 use crate::support::{request, setup};
 
 /// The commands there are. A sentence that names another sends its reader nowhere.
-const VERBS: [&str; 8] = [
+const VERBS: [&str; 9] = [
+    "secrets",
     "ask",
     "capabilities",
     "tools",

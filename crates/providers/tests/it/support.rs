@@ -9,7 +9,7 @@ use fermix_providers::{
     Backoff, Calls, ChatRequest, ChatResponse, EventSink, ModelEvent, ProviderError, Providers,
     Route, SystemPart, ToolDefinition,
 };
-use fermix_secrets::AuthFile;
+use fermix_secrets::{AuthFile, Vault};
 use fermix_testkit::TestHome;
 use fermix_types::clock::FixedClock;
 use fermix_types::trace::MemorySink;
@@ -50,6 +50,7 @@ pub(crate) fn try_setup(toml: &str, variables: &[(&str, &str)]) -> Result<Setup,
         &config,
         Net::new("fermix-test"),
         AuthFile::open(place.auth_file()),
+        &Vault::new(place.secrets(), &config.profile, Arc::default()),
         clock.clone(),
         trace.clone(),
     )

@@ -5,6 +5,7 @@
 //! (`\n`), a percent escape (`%20`), a terminal's colour code, and a letter of another script,
 //! since not every language puts a space there.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -254,7 +255,7 @@ impl Shapes {
             });
             found.extend(pattern.captures_iter(text).filter_map(|captures| {
                 captures.get(1).map(|secret| Found {
-                    place: secret.range(),
+                    place: within_its_string(text, secret.range()),
                     label: shape.label,
                 })
             }));
@@ -262,6 +263,25 @@ impl Shapes {
         // Last, so that of two labels for one place the one that says more is taken.
         found.extend(assignments::find(text, &names));
         found
+    }
+}
+
+/// `place`, or the part of it before the quote that ends its string, when it reaches the end of a
+/// record of JSON: a key whose end was cut off must not take the record's own closing with it.
+fn within_its_string(text: &str, place: Range<usize>) -> Range<usize> {
+    let is_record = || text.trim_start().starts_with(['{', '[']);
+    if place.end < text.len() || !is_record() {
+        return place;
+    }
+    let mut is_escaped = false;
+    let quote = text[place.clone()].bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    });
+    match quote {
+        Some(length) => place.start..place.start + length,
+        None => place,
     }
 }
 

@@ -153,6 +153,8 @@ fn a_secret_of_any_shape_never_survives() {
         // The record a sink writes is one JSON object on one line.
         let record = serde_json::json!({ "fields": { "message": text } }).to_string();
         let clean = redactor.redact(&record);
+        let is_json = serde_json::from_str::<serde_json::Value>(&clean).is_ok();
+        prop_assert!(is_json, "{record} became {clean}");
         let quoted = serde_json::json!(secret).to_string();
         prop_assert!(!survives(&clean, quoted.trim_matches('"')), "{record} became {clean}");
     });

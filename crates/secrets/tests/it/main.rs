@@ -1,5 +1,8 @@
-//! `auth.json` through its public door.
+//! `auth.json` and the stores through their public doors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod auth_json;
+mod auth_update;
+mod file_store;
+mod harden;

@@ -1,13 +1,15 @@
 //! `fermix config set KEY VALUE`.
 
 use fermix_config::ConfigFile;
+use fermix_daemon::secrets::Migration;
 use serde_json::json;
 
 use super::refuse_unless_in_person;
+use crate::commands::secrets::migrate;
 use crate::output::{self, Exit};
 use crate::start::Start;
 
-/// Changes one value and nothing else.
+/// Changes one value and nothing else, except that keys in plain text go to a store.
 pub fn run(key: &str, value: &str, as_json: bool, start: &Start) -> Exit {
     if let Some(refused) = refuse_unless_in_person(as_json, start) {
         return refused;
@@ -20,11 +22,16 @@ pub fn run(key: &str, value: &str, as_json: bool, start: &Start) -> Exit {
         return output::failure(as_json, &error.to_string());
     }
     // A configuration that is invalid as a whole is refused by the save, with its own words.
-    let problems = file.config().map(|config| start.problems(&config));
-    if let Ok(problems) = problems
-        && !problems.is_empty()
-    {
-        return output::failure(as_json, &problems.join("\n"));
+    let mut migration = Migration::default();
+    if let Ok(config) = file.config() {
+        let problems = start.problems(&config);
+        if !problems.is_empty() {
+            return output::failure(as_json, &problems.join("\n"));
+        }
+        migration = match migrate::move_plain(&mut file, &config, start) {
+            Ok(migration) => migration,
+            Err(error) => return output::failure(as_json, &error),
+        };
     }
     match file.save() {
         Ok(changed) if as_json => {
@@ -34,5 +41,6 @@ pub fn run(key: &str, value: &str, as_json: bool, start: &Start) -> Exit {
         Ok(false) => output::notice(&format!("{key} already has this value")),
         Err(error) => return output::failure(as_json, &error.to_string()),
     }
+    migrate::tell(&migration);
     Exit::Ok
 }

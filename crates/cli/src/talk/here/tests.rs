@@ -40,6 +40,7 @@ fn answers(home: &TestHome, machinery: Machinery) -> Answers {
         executable: std::env::current_exe().unwrap(),
         launch_dir: None,
         extra_roots: Vec::new(),
+        redactor: Arc::default(),
     });
     Answers {
         engine: Arc::new(engine.unwrap().with_machinery(machinery)),

@@ -2,7 +2,7 @@
 
 use super::super::kind::Kind;
 use super::super::{KeyDoc, put};
-use super::{ANY_COUNT, EFFORTS, PROVIDERS, UNSET, row};
+use super::{ANY_COUNT, EFFORTS, PROVIDERS, UNSET, choice, row};
 
 pub(super) static ROWS: &[KeyDoc] = &[
     row(
@@ -11,6 +11,27 @@ pub(super) static ROWS: &[KeyDoc] = &[
         UNSET,
         "The time zone of jobs and events; unset means the host's.",
         |c, _, v| put(&mut c.timezone, v),
+    ),
+    row(
+        "fermix_core.profile",
+        Kind::Profile,
+        "\"general\"",
+        "The namespace of this home's secrets, so that two homes of one person do not share them.",
+        |c, _, v| put(&mut c.profile, v),
+    ),
+    row(
+        "fermix_core.secret_store",
+        choice(&["keyring", "file"]),
+        UNSET,
+        "Where new secrets go; unset means the keyring when it is there and unlocked, else the encrypted file store.",
+        |c, _, v| put(&mut c.secret_store, v),
+    ),
+    row(
+        "fermix_core.redact_tool_results",
+        Kind::Flag,
+        "true",
+        "Take the values of known secrets out of what tools answer before a model reads it.",
+        |c, _, v| put(&mut c.redact_tool_results, v),
     ),
     row(
         "fermix_core.agent.name",

@@ -29,8 +29,8 @@ macro_rules! block {
             |c, _, v| put(&mut c.providers.get_mut(ProviderId::$id).default_model, v))
     };
     ($id:ident $name:literal api_key $variable:ident) => {
-        row(concat!("fermix_core.providers.", $name, ".api_key"), Kind::Secret, UNSET,
-            "The provider's key. Prefer the environment variable; a key in the file works with a warning.",
+        row(concat!("fermix_core.providers.", $name, ".api_key"), Kind::Secret { item: env::$variable }, UNSET,
+            "The provider's key: `@keyring` or `@file` once `fermix secrets set` has stored it. A key in plain text works with a warning until it is moved to a store.",
             |c, _, v| put(&mut c.providers.get_mut(ProviderId::$id).api_key, v)).or_variable(env::$variable)
     };
     ($id:ident $name:literal base_url) => {
