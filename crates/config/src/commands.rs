@@ -294,7 +294,7 @@ mod tests {
             enabled: Some(false),
             ..CommandEntry::default()
         };
-        config.by_name.insert("gh".into(), off.clone());
+        config.by_name.insert("gh".into(), off);
         let pushing = CommandEntry {
             allow_push: Some(true),
             ..CommandEntry::default()
