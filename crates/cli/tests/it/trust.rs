@@ -169,6 +169,6 @@ fn a_configured_command_is_a_tool() {
     let call = ["tools", "call", "say", "--args", "{\"prompt\": \"hello\"}"];
     assert!(fermix(&home, &call).code(0).stdout.contains("said: hello"));
     home.write_config("[sandbox.commands.say]\nargs = [\"said:\"]\n");
-    let run = fermix(&home, &call).code(2);
+    let run = fermix(&home, &call).code(1);
     assert!(run.stderr.contains("command"), "{}", run.stderr);
 }
