@@ -14,7 +14,8 @@ use fermix_net::Net;
 use fermix_providers::offline::OfflineAdapter;
 use fermix_providers::{ConfigProblem, Providers};
 use fermix_sandbox::{
-    ConfineSettings, EnvPolicy, EnvSource, Network, Sandbox, SandboxError, SandboxSettings, Surroundings, UnsafeRoot,
+    ConfineSettings, EnvPolicy, EnvSource, Network, Sandbox, SandboxError, SandboxSettings,
+    Surroundings, UnsafeRoot,
 };
 use fermix_secrets::{AuthFile, Redactor, SecretString};
 use fermix_store::StoreError;

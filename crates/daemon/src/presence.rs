@@ -28,7 +28,8 @@ pub fn of_this_process(environment: &Environment, executable: &Path) -> LocalPee
         .contains_key(OsStr::new(fermix_sandbox::RUN_MARKER));
     if is_marked
         || fermix_sandbox::is_inside_a_run()
-        || has_fermix_above(executable, Path::new("/proc")).unwrap_or(true) {
+        || has_fermix_above(executable, Path::new("/proc")).unwrap_or(true)
+    {
         LocalPeer::StartedByFermix
     } else {
         LocalPeer::InPerson
@@ -53,8 +54,8 @@ fn has_fermix_above(executable: &Path, proc: &Path) -> Option<bool> {
         if program.is_err() && is_held_down {
             return Some(true);
         }
-        let runs_fermix = program
-            .is_ok_and(|program| (program.dev(), program.ino()) == (own.dev(), own.ino()));
+        let runs_fermix =
+            program.is_ok_and(|program| (program.dev(), program.ino()) == (own.dev(), own.ino()));
         let is_marked = fs::read(folder.join("environ")).is_ok_and(|environment| {
             environment.split(|byte| *byte == 0).any(|variable| {
                 variable

@@ -86,10 +86,7 @@ impl Sandbox {
 
     /// What commands of this turn see, for `explain`.
     pub fn explain_view(&self, scope: &Scope) -> ViewSummary {
-        self.runner()
-            .policy()
-            .view(&self.jail(scope))
-            .summary()
+        self.runner().policy().view(&self.jail(scope)).summary()
     }
 
     /// How commands are confined, for doctor, `explain` and status. Blocks for some milliseconds

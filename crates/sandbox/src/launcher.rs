@@ -102,11 +102,7 @@ fn finish(report: Report, socket: &mut UnixStream) -> io::Result<bool> {
 }
 
 fn not_started(error: &io::Error) -> Report {
-    Report::NotStarted(
-        error
-            .raw_os_error()
-            .unwrap_or(Errno::INVAL.raw_os_error()),
-    )
+    Report::NotStarted(error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))
 }
 
 /// Watches over a command that shares the process list with Fermix.

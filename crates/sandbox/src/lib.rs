@@ -43,8 +43,8 @@ pub use process_tree::MARKER_VARIABLE as RUN_MARKER;
 pub use read::{FileError, OpenFile, ReadablePath};
 pub use roots::{Provenance, Root, UnsafeRoot};
 pub use runner::{
-    CommandOutcome, CommandSpec, DEFAULT_OUTPUT_CAP, DEFAULT_TIMEOUT, Ending,
-    MAX_PRODUCED, MAX_RUNS, MAX_RUNS_PER_CONVERSATION, MAX_STDIN, RunError, Runner, Stderr,
+    CommandOutcome, CommandSpec, DEFAULT_OUTPUT_CAP, DEFAULT_TIMEOUT, Ending, MAX_PRODUCED,
+    MAX_RUNS, MAX_RUNS_PER_CONVERSATION, MAX_STDIN, RunError, Runner, Stderr,
 };
 pub use sandbox::{Sandbox, SandboxError};
 pub use settings::{EnvMode, EnvPolicy, EnvSource, SandboxSettings, Scope, Surroundings};

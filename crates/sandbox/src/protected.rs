@@ -132,7 +132,9 @@ impl Protected {
     pub(crate) fn closed_to_commands(&self) -> impl Iterator<Item = &Path> {
         let is_closed = |member: &&Member| {
             matches!(member.holds, CREDENTIALS | STATE)
-                || SYSTEM_OBJECTS.iter().any(|path| member.path == Path::new(path))
+                || SYSTEM_OBJECTS
+                    .iter()
+                    .any(|path| member.path == Path::new(path))
         };
         self.members
             .iter()

@@ -174,7 +174,9 @@ pub enum RunError {
         source: io::Error,
     },
     /// A step of its confinement failed, so it was not run.
-    #[error("the command was not run, because it could not be confined ({step}: {source}). `fermix doctor` says what this machine offers")]
+    #[error(
+        "the command was not run, because it could not be confined ({step}: {source}). `fermix doctor` says what this machine offers"
+    )]
     NotConfined {
         /// The step.
         step: Step,
@@ -182,7 +184,9 @@ pub enum RunError {
         source: io::Error,
     },
     /// The configuration demands a layer this machine lacks.
-    #[error("no command is run, because `[sandbox.confine] mode` is \"require\" and this machine lacks: {missing}. Enable it in the kernel, or have the owner set the mode to \"auto\"")]
+    #[error(
+        "no command is run, because `[sandbox.confine] mode` is \"require\" and this machine lacks: {missing}. Enable it in the kernel, or have the owner set the mode to \"auto\""
+    )]
     Unconfined {
         /// The layers, with the reasons.
         missing: String,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use fermix_config::schema::{KeyDoc, keys, render_markdown};
 use fermix_config::{
-    Agent, ChannelConfig, Channels, Config, ConfineConfig, EnvConfig, EnvSource, ModelOverride, Personalization,
-    ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
+    Agent, ChannelConfig, Channels, Config, ConfineConfig, EnvConfig, EnvSource, ModelOverride,
+    Personalization, ProviderId, ProviderSettings, RouteSetting, Routing, SandboxConfig, env,
 };
 use pretty_assertions::{assert_eq, assert_ne};
 

@@ -94,9 +94,7 @@ impl ViewPolicy {
             },
             links: view.links(),
             rules,
-            cwd: view
-                .has_folder(command.cwd)
-                .then(|| command.cwd.to_owned()),
+            cwd: view.has_folder(command.cwd).then(|| command.cwd.to_owned()),
             network: command.jail.network,
             allow_nested: settings.allow_nested,
             runs_own_program: command.runs_own_program,

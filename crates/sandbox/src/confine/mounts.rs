@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags as Flags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-    mount, mount_change, move_mount, open_tree, unmount,
+    MountFlags as Flags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
 };
 
 use crate::confine::plan::{ConfinePlan, Mount, MountKind};
@@ -189,9 +189,7 @@ impl View {
             ignoring_existing(mkdirat(&parent, *last, mode))?;
         } else {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            ignoring_existing(
-                rustix::fs::openat(&parent, *last, flags, mode).map(|_| ()),
-            )?;
+            ignoring_existing(rustix::fs::openat(&parent, *last, flags, mode).map(|_| ()))?;
         }
         self.inside(path)
     }

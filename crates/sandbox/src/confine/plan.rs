@@ -188,7 +188,9 @@ impl ConfinePlan {
         let groups = many(source, |source| {
             Ok(Group {
                 folder: take_path(source)?,
-                limits: many(source, |source| Ok((take_text(source)?, take_text(source)?)))?,
+                limits: many(source, |source| {
+                    Ok((take_text(source)?, take_text(source)?))
+                })?,
             })
         })?;
         let max_processes = Some(take_count(source)?).filter(|limit| *limit != 0);
@@ -221,9 +223,7 @@ impl ConfinePlan {
 }
 
 fn take_byte(source: &mut &[u8]) -> io::Result<u8> {
-    let (first, rest) = source
-        .split_first()
-        .ok_or(io::ErrorKind::UnexpectedEof)?;
+    let (first, rest) = source.split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
     *source = rest;
     Ok(*first)
 }
@@ -232,10 +232,7 @@ fn take_path(source: &mut &[u8]) -> io::Result<PathBuf> {
     take_text(source).map(PathBuf::from)
 }
 
-fn many<T>(
-    source: &mut &[u8],
-    one: impl Fn(&mut &[u8]) -> io::Result<T>,
-) -> io::Result<Vec<T>> {
+fn many<T>(source: &mut &[u8], one: impl Fn(&mut &[u8]) -> io::Result<T>) -> io::Result<Vec<T>> {
     (0..take_count(source)?).map(|_| one(source)).collect()
 }
 

@@ -37,8 +37,12 @@ pub(super) const LINKED_SETTINGS: &[&str] = &[
 ];
 
 /// What only the machine's root reads, for a Fermix that runs as root.
-pub(super) const SETTINGS_OF_ROOT: &[&str] =
-    &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"];
+pub(super) const SETTINGS_OF_ROOT: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+];
 
 /// Toolchains in the owner's home, readable.
 pub(super) const TOOLCHAINS: &[&str] = &[
@@ -83,7 +87,15 @@ const MAX_ENTRIES: usize = 4096;
 
 /// Parts of an installation that its programs need, beside the folder they are in.
 const BESIDE_PROGRAMS: &[&str] = &[
-    "lib", "lib64", "libexec", "share", "include", "versions", "plugins", "pyvenv.cfg", "VERSION",
+    "lib",
+    "lib64",
+    "libexec",
+    "share",
+    "include",
+    "versions",
+    "plugins",
+    "pyvenv.cfg",
+    "VERSION",
 ];
 
 /// What the search path `search_path` leads to: its folders, what their programs need beside them,

@@ -108,10 +108,8 @@ fn filters(
     allow_nested: bool,
     architecture: TargetArch,
 ) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED
-        .iter()
-        .map(|number| (*number, Vec::new()))
-        .collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.iter().map(|number| (*number, Vec::new())).collect();
     rules.insert(
         libc::SYS_personality,
         vec![rule(&[(0, SeccompCmpOp::Ne, PERSONALITY_QUERY)])?],
@@ -131,7 +129,9 @@ fn filters(
                 .map(|number| (*number, Vec::new())),
         );
         let flagged = |flag: u64| rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]);
-        let flags = NEW_NAMESPACE.iter().map(|flag| u64::from(flag.cast_unsigned()));
+        let flags = NEW_NAMESPACE
+            .iter()
+            .map(|flag| u64::from(flag.cast_unsigned()));
         let clone: Vec<SeccompRule> = flags.map(flagged).collect::<Result<_, _>>()?;
         let mut unshare = clone.clone();
         unshare.push(flagged(NEW_TIME)?);
@@ -174,10 +174,7 @@ fn sockets(network: Network) -> Result<Vec<SeccompRule>, seccompiler::BackendErr
     let route = u64::from(libc::NETLINK_ROUTE.cast_unsigned());
     Ok(vec![
         rule(&other)?,
-        rule(&[
-            (0, SeccompCmpOp::Eq, netlink),
-            (2, SeccompCmpOp::Ne, route),
-        ])?,
+        rule(&[(0, SeccompCmpOp::Eq, netlink), (2, SeccompCmpOp::Ne, route)])?,
     ])
 }
 

@@ -115,9 +115,7 @@ impl Steps {
         };
         result.map_err(|error| Failure {
             step,
-            errno: error
-                .raw_os_error()
-                .unwrap_or(Errno::INVAL.raw_os_error()),
+            errno: error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()),
         })
     }
 }

@@ -17,7 +17,10 @@ pub(crate) enum Forked {
 /// Makes a copy of this process. Only for the launcher, which has one thread: a second thread could
 /// hold a lock that the copy would then wait for. A second start of the whole program instead would
 /// cost every command some milliseconds.
-#[expect(unsafe_code, reason = "no safe wrapper can know that there is one thread")]
+#[expect(
+    unsafe_code,
+    reason = "no safe wrapper can know that there is one thread"
+)]
 pub(crate) fn fork() -> io::Result<Forked> {
     // SAFETY: the launcher never starts a thread, so the copy has everything its one thread needs,
     // and no lock is held by a thread that is not there.
@@ -31,7 +34,10 @@ pub(crate) fn fork() -> io::Result<Forked> {
 }
 
 /// Leaves the namespaces shared with Fermix.
-#[expect(unsafe_code, reason = "the wrapper is marked for a flag that is not used here")]
+#[expect(
+    unsafe_code,
+    reason = "the wrapper is marked for a flag that is not used here"
+)]
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     debug_assert!(!flags.contains(UnshareFlags::FILES));
     // SAFETY: the call is dangerous only with the flag that takes the descriptors of other threads
@@ -87,7 +93,10 @@ pub(crate) fn narrow_mount(mount: impl AsFd, flags: MountFlags) -> io::Result<()
 }
 
 /// The version of Landlock this kernel has.
-#[expect(unsafe_code, reason = "the crate for Landlock keeps this question to itself")]
+#[expect(
+    unsafe_code,
+    reason = "the crate for Landlock keeps this question to itself"
+)]
 pub(crate) fn landlock_version() -> io::Result<u32> {
     /// Asks for the version instead of making a ruleset.
     const VERSION: libc::c_uint = 1;

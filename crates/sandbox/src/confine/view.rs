@@ -91,7 +91,11 @@ impl ViewPolicy {
         );
         let variable = |name| surroundings.variable(name).map(PathBuf::from);
         let ssh_agent = variable("SSH_AUTH_SOCK").filter(|path| path.is_absolute());
-        closed.extend(variable("XDG_RUNTIME_DIR").iter().flat_map(|path| names_of(path)));
+        closed.extend(
+            variable("XDG_RUNTIME_DIR")
+                .iter()
+                .flat_map(|path| names_of(path)),
+        );
         if rustix::process::geteuid().is_root() {
             closed.extend(programs::SETTINGS_OF_ROOT.iter().map(PathBuf::from));
         }
@@ -166,10 +170,7 @@ impl ViewPolicy {
     }
 
     fn programs(&self) -> Arc<Vec<PathBuf>> {
-        let mut cached = self
-            .programs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some((found, programs)) if found.elapsed() < PROGRAMS_FRESH => programs.clone(),
             _ => {
@@ -204,8 +205,9 @@ impl ViewPolicy {
             let is_in_home = fermix_homes.iter().any(|home| path.starts_with(home));
             !is_in_home || self.open_parts.iter().any(|open| path.starts_with(open))
         };
-        view.shown
-            .retain(|path, _| is_open(path) && !closed.iter().any(|closed| path.starts_with(closed)));
+        view.shown.retain(|path, _| {
+            is_open(path) && !closed.iter().any(|closed| path.starts_with(closed))
+        });
         let closed_for_good = closed.clone();
         for path in closed {
             let Ok(found) = std::fs::symlink_metadata(&path) else {
@@ -229,6 +231,9 @@ impl ViewPolicy {
             if !home.is_dir() || home.is_symlink() {
                 continue;
             }
+            // The passage shows nothing of it, so there is nothing left in it to close.
+            view.closed
+                .retain(|path, _| !path.starts_with(home) || is_open(path));
             view.closed.insert(home.clone(), MountKind::Passage);
             for open in self.open_parts.iter().filter(|open| open.starts_with(home)) {
                 if open.is_dir() && !open.is_symlink() && !closed_for_good.contains(open) {
@@ -320,7 +325,6 @@ impl View {
             .find_map(|each| self.shown.get_key_value(each))
             .map(|(path, shown)| (path.as_path(), *shown))
     }
-
 
     fn shows(&self, path: &Path) -> bool {
         self.around(path).is_some()

@@ -15,10 +15,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 impl Shared {
     /// Blocks for some milliseconds the first time.
     pub(super) fn machine(&self) -> Arc<Machine> {
-        let mut known = self
-            .machine
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((asked, machine)) = &*known
             && (machine.missing.is_empty() || asked.elapsed() < ASK_AGAIN)
         {

@@ -21,11 +21,12 @@ use tokio_util::sync::CancellationToken;
 use super::capture::Capture;
 use super::direct::Direct;
 use super::launched::Launched;
+use super::{
+    CommandOutcome, CommandSpec, Confinement, Ending, MAX_PRODUCED, RunError, Runner, Shared,
+    Stderr,
+};
 use crate::confine::compose::Confined;
 use crate::confine::plan::ConfinePlan;
-use super::{
-    CommandOutcome, CommandSpec, Confinement, Ending, MAX_PRODUCED, RunError, Runner, Shared, Stderr,
-};
 
 /// Bytes read from a pipe at once.
 const READ_SIZE: usize = 64 * 1024;
