@@ -91,9 +91,7 @@ impl Machine {
 /// The layer that cannot be had without this step; nothing when none can.
 fn layer_of(step: Step) -> Option<&'static str> {
     match step {
-        Step::Namespaces | Step::Identity | Step::View | Step::WorkingDir => {
-            Some("namespaces")
-        }
+        Step::Namespaces | Step::Identity | Step::View | Step::WorkingDir => Some("namespaces"),
         Step::Landlock => Some("landlock"),
         Step::Seccomp => Some("seccomp"),
         Step::Scratch
