@@ -155,6 +155,7 @@ pub async fn said(sandbox: &Sandbox, script: &str) -> (String, i32) {
 
 /// Whether this machine confines commands fully. Where it has to (`FERMIX_REQUIRE_CONFINE`), a
 /// missing layer fails the test; elsewhere the test is left out and says so.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests is told")]
 pub fn is_confined(sandbox: &Sandbox, layers: &str) -> bool {
     let report = sandbox.confinement();
     if report.confined == layers {

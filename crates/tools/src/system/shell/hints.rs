@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn paths_are_found_in_what_programs_say() {
         for (line, expected) in [
-            ("cat: /home/o/x: Permission denied", "/home/o/x"),
+            ("cat: /srv/x: Permission denied", "/srv/x"),
             ("cp: cannot open '/srv/a b': No such file", "/srv/a"),
             (
                 "Error: ENOENT: no such file or directory, open '/srv/data.json'",
