@@ -297,14 +297,21 @@ async fn calls_that_lead_out_are_refused() {
         ]
     };
     for (call, name) in numbers {
-        println!("{name}");
-        try_out(
-            &[FULL, NO_NAMESPACES, NO_LANDLOCK],
-            &number(call),
-            |_| {},
-            |text, _| text.trim() != "errno 1",
-        )
-        .await;
+        let script = number(call);
+        let is_let_in = |text: &str, _: &TestHome| text.trim() != "errno 1";
+        let combinations = [FULL, NO_NAMESPACES, NO_LANDLOCK];
+        // Some are refused to an ordinary user anyway, so that only root can see the difference.
+        if rustix::process::geteuid().is_root() {
+            try_out(&combinations, &script, |_| {}, is_let_in).await;
+            continue;
+        }
+        for (layers, launcher) in combinations {
+            let sandbox = home(launcher).sandbox();
+            if is_confined(&sandbox, layers) {
+                let (text, _) = said(&sandbox, &script).await;
+                assert_eq!(text.trim(), "errno 1", "{layers}: {name}");
+            }
+        }
     }
     if cfg!(target_arch = "x86_64") {
         // Hidden rather than refused, so that the C library takes the older call.

@@ -255,3 +255,32 @@ async fn nothing_outlives_a_confined_run() {
         assert_eq!(marked(&mark), Vec::<String>::new(), "{launcher}");
     }
 }
+
+/// How much longer a confined command takes. Nothing is asserted of the times: other work on the
+/// machine would decide it.
+#[tokio::test]
+async fn the_cost_of_confinement_is_printed() {
+    let test = home();
+    let sandbox = test.sandbox();
+    let expected = sandbox.confinement().confined;
+    let mut fastest = Vec::new();
+    for (mode, confined) in [(ConfineMode::Auto, expected), (ConfineMode::Off, "none")] {
+        let mut settings = sandbox.settings();
+        settings.confine.mode = mode;
+        sandbox.reconfigure(settings).expect("valid");
+        let spec = shell(&sandbox, "exit 0").await;
+        let mut best = Duration::MAX;
+        for _ in 0..100 {
+            let started = std::time::Instant::now();
+            let outcome = sandbox
+                .runner()
+                .run(spec.clone(), &CancellationToken::new())
+                .await
+                .expect("ran");
+            best = best.min(started.elapsed());
+            assert_eq!((outcome.exit, outcome.confined.as_str()), (0, confined));
+        }
+        fastest.push(best);
+    }
+    println!("confined {:?}, unconfined {:?}", fastest[0], fastest[1]);
+}
