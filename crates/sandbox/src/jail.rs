@@ -1,11 +1,13 @@
 //! What one command may reach, for the kernel to enforce.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::confine::{ConfinementReport, ViewSummary};
 use crate::protected::names_of;
+use crate::remedy::shell_quoted;
+use crate::resolve::resolve;
 use crate::roots::RootAccess;
 use crate::sandbox::Sandbox;
 use crate::settings::Scope;
@@ -89,6 +91,36 @@ impl Sandbox {
     /// What commands of this turn see, for `explain`.
     pub fn explain_view(&self, scope: &Scope) -> ViewSummary {
         self.runner().policy().view(&self.jail(scope)).summary()
+    }
+
+    /// Why commands of this turn do not see `path`, with the way out; nothing when they do, or when
+    /// there is no such folder that could be opened.
+    pub fn why_not_seen(&self, path: &Path, scope: &Scope) -> Option<String> {
+        let inner = self.now();
+        let object = resolve(path).ok()?;
+        let view = self.runner().policy().view(&self.jail(scope));
+        let is_kernels = ["/proc", "/dev", "/tmp", "/sys"]
+            .iter()
+            .any(|kernels| object.path.starts_with(kernels));
+        if view.has_folder(&object.path) || (is_kernels && object.kind.is_none()) {
+            return None;
+        }
+        let path = object.path.display();
+        if inner.protected.covers(&object) {
+            let why = inner.protected.why(&object);
+            return Some(format!("commands do not see `{path}`, because {why}"));
+        }
+        let is_folder = object.kind == Some(rustix::fs::FileType::Directory);
+        let folder = if is_folder {
+            object.path.as_path()
+        } else {
+            object.path.parent()?
+        };
+        let folder = self.grantable_root(folder).ok()?;
+        Some(format!(
+            "commands do not see `{path}`: it lies outside their folders; the owner can open it with `fermix grant path {}`",
+            shell_quoted(&folder)
+        ))
     }
 
     /// How commands are confined, for doctor, `explain` and status. Blocks for some milliseconds

@@ -124,7 +124,7 @@ fn for_good(path: &Path, inner: &Inner) -> String {
 }
 
 /// `path` as one word of a shell.
-fn shell_quoted(path: &Path) -> String {
+pub(crate) fn shell_quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = text.chars().all(|letter| {
         letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | '+' | ',' | '@' | ':')

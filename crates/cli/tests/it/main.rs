@@ -5,6 +5,7 @@
 mod chat;
 mod client;
 mod commands;
+mod confinement;
 mod daemon;
 mod doctor;
 mod fake_daemon;

@@ -65,7 +65,10 @@ impl ViewPolicy {
         let settings = &self.settings;
         let view = self.view(command.jail);
         let scratch = (!layers.namespaces).then(|| scratch(command.marker));
-        let groups = machine.controllers.groups(settings, command.marker);
+        let counts_by_namespace = layers.namespaces && !machine.is_root;
+        let groups = machine
+            .controllers
+            .groups(settings, !counts_by_namespace, command.marker);
         let is_memory_bounded = machine.controllers.memory.is_some();
         let rules = if !layers.landlock {
             Vec::new()
@@ -84,7 +87,6 @@ impl ViewPolicy {
         {
             env.push(("SSH_AUTH_SOCK".into(), agent.clone().into_os_string()));
         }
-        let counts_by_namespace = layers.namespaces && !machine.is_root;
         ConfinePlan {
             layers,
             mounts: if layers.namespaces {
@@ -120,10 +122,10 @@ impl ViewPolicy {
         };
         let process_limit = if is_off {
             ProcessLimit::None
-        } else if machine.controllers.processes.is_some() {
-            ProcessLimit::Cgroup
         } else if layers.namespaces && !machine.is_root {
             ProcessLimit::UserNamespace
+        } else if machine.controllers.processes.is_some() {
+            ProcessLimit::Cgroup
         } else {
             ProcessLimit::None
         };

@@ -228,17 +228,17 @@ fn seal(
             Some(path) => mounts::enter(path, before.cwd),
             None => Ok(rustix::process::chdir("/")?),
         })?;
-        // What is inside must not reach into the process that speaks for it.
-        steps.take(Step::Capabilities, || {
+    }
+    steps.take(Step::Capabilities, || {
+        if layers.namespaces {
+            // What is inside must not reach into the process that speaks for it.
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-            give_up_capabilities()
-        })?;
-    }
-    if layers.landlock || layers.seccomp || layers.namespaces {
-        steps.take(Step::NoNewPrivileges, || {
-            Ok(rustix::thread::set_no_new_privs(true)?)
-        })?;
-    }
+        }
+        give_up_capabilities()
+    })?;
+    steps.take(Step::NoNewPrivileges, || {
+        Ok(rustix::thread::set_no_new_privs(true)?)
+    })?;
     if layers.landlock {
         steps.take(Step::Landlock, || {
             let own_program = confine.runs_own_program.then_some(&before.own_program);
@@ -253,14 +253,15 @@ fn seal(
     Ok(())
 }
 
-/// Also those a program of root's would get back when it starts.
+/// Also those a program of root's would get back when it starts. For root they would lead past
+/// Landlock: some of the kernel's doors ask for a capability first.
 fn give_up_capabilities() -> io::Result<()> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
-            // The kernel knows no further ones.
-            Err(Errno::INVAL) => break,
+            // The kernel knows no further ones, or this process has none to begin with.
+            Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error.into()),
         }
     }

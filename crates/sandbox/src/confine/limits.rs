@@ -129,8 +129,14 @@ impl Controllers {
         }
     }
 
-    /// The groups of one command.
-    pub(crate) fn groups(&self, settings: &ConfineSettings, marker: &str) -> Vec<Group> {
+    /// The groups of one command. Entering one makes the kernel wait for all its processors, which
+    /// takes milliseconds, so processes are counted by one only where nothing else counts them.
+    pub(crate) fn groups(
+        &self,
+        settings: &ConfineSettings,
+        counts_processes: bool,
+        marker: &str,
+    ) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut add = |folder: &Option<PathBuf>, file: &str, value: String| {
             let Some(folder) = folder else { return };
@@ -146,7 +152,9 @@ impl Controllers {
         };
         // The process that watches over the command inside counts as well.
         let processes = u64::from(settings.max_pids) + 1;
-        add(&self.processes, "pids.max", processes.to_string());
+        if counts_processes {
+            add(&self.processes, "pids.max", processes.to_string());
+        }
         if settings.max_memory_mb > 0 {
             let bytes = (settings.max_memory_mb * MIB).to_string();
             let file = match &self.memory {

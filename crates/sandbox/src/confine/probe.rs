@@ -91,9 +91,7 @@ impl Machine {
 /// The layer that cannot be had without this step; nothing when none can.
 fn layer_of(step: Step) -> Option<&'static str> {
     match step {
-        Step::Namespaces | Step::Identity | Step::View | Step::WorkingDir | Step::Capabilities => {
-            Some("namespaces")
-        }
+        Step::Namespaces | Step::Identity | Step::View | Step::WorkingDir => Some("namespaces"),
         Step::Landlock => Some("landlock"),
         Step::Seccomp => Some("seccomp"),
         Step::Scratch
@@ -101,6 +99,7 @@ fn layer_of(step: Step) -> Option<&'static str> {
         | Step::Fork
         | Step::Lifeline
         | Step::Limits
+        | Step::Capabilities
         | Step::NoNewPrivileges => None,
     }
 }

@@ -231,6 +231,9 @@ impl ViewPolicy {
             if !home.is_dir() || home.is_symlink() {
                 continue;
             }
+            // The passage shows nothing of it, so there is nothing left in it to close.
+            view.closed
+                .retain(|path, _| !path.starts_with(home) || is_open(path));
             view.closed.insert(home.clone(), MountKind::Passage);
             for open in self.open_parts.iter().filter(|open| open.starts_with(home)) {
                 if open.is_dir() && !open.is_symlink() && !closed_for_good.contains(open) {

@@ -1,12 +1,14 @@
 //! The sandbox through its public door, each test with a home of its own.
 
 mod alone;
+mod breakouts;
 mod confined;
 mod ends;
 mod envs;
 mod escapes;
 mod fermix_home;
 mod grants;
+mod idioms;
 mod paths;
 mod property;
 mod remedies;

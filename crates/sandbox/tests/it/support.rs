@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fermix_sandbox::{
-    CommandSpec, ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Scope, Surroundings,
-    WalkOptions,
+    CommandSpec, ConfineMode, ConfineSettings, EnvPolicy, Sandbox, SandboxSettings, Scope,
+    Surroundings, WalkOptions,
 };
 use fermix_types::SandboxMode;
 use fermix_types::trace::MemorySink;
@@ -94,6 +94,26 @@ impl TestHome {
         .expect("a valid policy")
     }
 
+    /// A launcher that fails at a step, by its name; see `tests/launcher/program.rs`.
+    pub fn launched_by(mut self, name: &str) -> Self {
+        let link = self.home.join(name);
+        symlink(LAUNCHER, &link).expect("linked");
+        self.surroundings.launcher = Some(link);
+        self
+    }
+
+    /// Commands see this folder as their home.
+    pub fn at_home(mut self) -> Self {
+        let home = self.home.clone().into_os_string();
+        self.surroundings.environment.insert("HOME".into(), home);
+        self
+    }
+
+    pub fn with_confinement(mut self, mode: ConfineMode) -> Self {
+        self.settings.confine.mode = mode;
+        self
+    }
+
     pub fn workspace(&self) -> &Path {
         &self.settings.workspace_root
     }
@@ -121,6 +141,38 @@ pub async fn shell(sandbox: &Sandbox, script: &str) -> CommandSpec {
         jail: sandbox.jail(&scope),
         ..CommandSpec::new("shell", "/bin/sh", ["-c", script], cwd, env)
     }
+}
+
+/// What a script prints and its exit code.
+pub async fn said(sandbox: &Sandbox, script: &str) -> (String, i32) {
+    let outcome = sandbox
+        .runner()
+        .run(shell(sandbox, script).await, &Scope::default().cancel)
+        .await
+        .expect("ran");
+    let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    (text, outcome.exit)
+}
+
+/// Whether this machine confines commands fully. Where it has to (`FERMIX_REQUIRE_CONFINE`), a
+/// missing layer fails the test; elsewhere the test is left out and says so.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests is told")]
+pub fn is_confined(sandbox: &Sandbox, layers: &str) -> bool {
+    let report = sandbox.confinement();
+    if report.confined == layers {
+        return true;
+    }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the machine that runs the tests says what it must offer"
+    )]
+    let is_required = std::env::var_os("FERMIX_REQUIRE_CONFINE").is_some();
+    assert!(!is_required, "{layers} is required: {report:?}");
+    println!(
+        "left out: this machine offers {}: {:?}",
+        report.confined, report.missing
+    );
+    false
 }
 
 pub fn walk_options() -> WalkOptions {

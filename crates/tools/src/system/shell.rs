@@ -4,6 +4,8 @@
 //! run in it, the environment, and then the process. Everything before the last step is proven to
 //! have run nothing.
 
+mod hints;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +110,14 @@ pub fn capability(
     )
     .failure("start_failed", "The system refused to start a process.")
     .failure(
+        "not_confined",
+        "The command could not be confined as planned, so it was not run.",
+    )
+    .failure(
+        "confinement_required",
+        "The owner demands full confinement and this machine lacks part of it; no command runs.",
+    )
+    .failure(
         "lost",
         "The process that watched the command was killed; what the command did is unknown.",
     )
@@ -165,11 +175,24 @@ async fn run(
         // an end that is then cut off.
         output_cap,
         jail: sandbox.jail(&scope),
-        conversation: scope.conversation,
+        conversation: scope.conversation.clone(),
         ..CommandSpec::new("shell", "/bin/sh", ["-c", &args.command], cwd, vars)
     };
     let answer = match sandbox.runner().run(spec, &context.cancel).await {
-        Ok(outcome) => answer(outcome, timeout_ms, output_cap),
+        Ok(outcome) => {
+            trace.record(TraceRow::new(
+                TraceKind::AgentEvent,
+                &scope.ids,
+                json!({
+                    "event": "command_confined",
+                    "tool": "shell",
+                    "call_id": context.call_id,
+                    "confined": outcome.confined.as_str(),
+                    "layers": outcome.confined.layers(),
+                }),
+            ));
+            explained(outcome, timeout_ms, output_cap, &sandbox, scope).await
+        }
         Err(error) => Err(not_run(&error)),
     };
     opened_with(notes, answer)
@@ -294,6 +317,34 @@ pub(super) fn answer(outcome: CommandOutcome, timeout_ms: u64, output_cap: usize
                 ..text.into()
             })
         }
+    }
+}
+
+/// The answer, and one line on why confinement may be what the command failed at.
+async fn explained(
+    mut outcome: CommandOutcome,
+    timeout_ms: u64,
+    output_cap: usize,
+    sandbox: &Sandbox,
+    scope: Scope,
+) -> ToolResult {
+    let hint = if outcome.ending == Ending::Exited && outcome.exit != 0 {
+        let sandbox = sandbox.clone();
+        let (back, hint) = blocking(move || {
+            let text = String::from_utf8_lossy(&outcome.stdout);
+            let hint = hints::hint(&outcome, &text, &sandbox, &scope);
+            Ok((outcome, hint))
+        })
+        .await?;
+        outcome = back;
+        hint
+    } else {
+        None
+    };
+    let answer = answer(outcome, timeout_ms, output_cap);
+    match hint {
+        Some(hint) => answer.map_err(|error| error.note(hint)),
+        None => answer,
     }
 }
 
