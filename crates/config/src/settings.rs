@@ -85,6 +85,8 @@ pub struct SandboxConfig {
     pub blocked_roots: Vec<PathBuf>,
     /// `[sandbox.env]`.
     pub env: EnvConfig,
+    /// `[sandbox.git] trusted_repos`: repositories whose own programs may run, absolute.
+    pub trusted_repos: Vec<PathBuf>,
 }
 
 /// Which variables a command sees besides the base ones.
@@ -259,6 +261,7 @@ impl Config {
                 allowed_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvConfig::default(),
+                trusted_repos: Vec::new(),
             },
             channels: Channels {
                 coalesce: true,

@@ -340,6 +340,7 @@ fn settings(parts: &Parts) -> SandboxSettings {
         allowed_roots: config.allowed_roots.clone(),
         blocked_roots: config.blocked_roots.clone(),
         env: env_policy(config),
+        trusted_repos: config.trusted_repos.clone(),
     }
 }
 

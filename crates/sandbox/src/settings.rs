@@ -21,6 +21,8 @@ pub struct SandboxSettings {
     pub blocked_roots: Vec<PathBuf>,
     /// What a child's environment holds.
     pub env: EnvPolicy,
+    /// Repositories whose own hooks, filters and programs the owner lets `git_write` run.
+    pub trusted_repos: Vec<PathBuf>,
 }
 
 /// What the machine around Fermix looks like. Read once, by the composition root.

@@ -7,6 +7,7 @@ mod blocking;
 pub mod config;
 pub mod docs;
 pub mod file;
+pub mod git;
 mod scope;
 pub mod system;
 
@@ -55,6 +56,8 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         file::file_read::capability(sandbox.clone(), documents)?,
         file::file_write::capability(sandbox.clone())?,
         file::glob_search::capability(sandbox.clone())?,
+        git::git_read::capability(sandbox.clone())?,
+        git::git_write::capability(sandbox.clone())?,
         model_routing_config::capability(routing)?,
         system::shell::capability(sandbox, trace)?,
         system::tool_help::capability(Arc::clone(&catalog))?,

@@ -68,6 +68,7 @@ impl TestHome {
                 allowed_roots: Vec::new(),
                 blocked_roots: Vec::new(),
                 env: EnvPolicy::default(),
+                trusted_repos: Vec::new(),
             },
             surroundings: Surroundings {
                 home: home.clone(),

@@ -66,6 +66,7 @@ impl World {
             allowed_roots: Vec::new(),
             blocked_roots: Vec::new(),
             env: EnvPolicy::default(),
+            trusted_repos: Vec::new(),
         };
         let mut surroundings = Surroundings {
             home: home.os_home().to_owned(),
