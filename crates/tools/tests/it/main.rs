@@ -8,6 +8,8 @@
 mod discovery;
 mod documents;
 mod edit;
+mod git_read;
+mod git_support;
 mod glob;
 mod inventory;
 mod read;
