@@ -67,6 +67,7 @@ pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
         "flag_refused",
         "The flag is not accepted; the message lists those that are.",
     )
+    .failure("path_refused", "`-C` takes a commit of the repository.")
     .failure("message_missing", "A commit needs its message with -m.")
     .failure("identity_missing", "git knows no author; the message names the two settings.")
     .failure(
