@@ -284,9 +284,11 @@ fn http(name: &str) -> Verdict {
 
 fn remote(name: &str) -> Verdict {
     match name {
-        "uploadpack" => Verdict::Override("git-upload-pack"),
-        "receivepack" => Verdict::Override("git-receive-pack"),
-        "vcs" | "proxy" | "proxyauthmethod" | "serveroption" => Verdict::RefuseFetch,
+        // For the first two Git takes the first value it finds, which is the repository's. Over ssh it
+        // is a command on the owner's server.
+        "uploadpack" | "receivepack" | "vcs" | "proxy" | "proxyauthmethod" | "serveroption" => {
+            Verdict::RefuseFetch
+        },
         _ => Verdict::Harmless,
     }
 }

@@ -10,6 +10,7 @@ mod documents;
 mod edit;
 mod git_read;
 mod git_support;
+mod git_trap;
 mod git_write;
 mod glob;
 mod inventory;
