@@ -128,7 +128,10 @@ fn long<'a>(
     let value = match (form, attached) {
         (Form::Switch, None) | (Form::Optional(_), None) => None,
         (Form::Switch, Some(_)) => {
-            return Err(invalid(format!("`{name}` of git {} takes no value", grammar.name)));
+            return Err(invalid(format!(
+                "`{name}` of git {} takes no value",
+                grammar.name
+            )));
         }
         (Form::Optional(_) | Form::Required(_), Some(value)) => Some(value.to_owned()),
         (Form::Required(_), None) => Some(next(grammar, name, rest)?),
@@ -222,10 +225,12 @@ fn check_value(grammar: &Grammar, name: &str, rule: Rule, value: &str) -> Result
     };
     match rule {
         Rule::Any => Ok(()),
-        Rule::Number => match value.bytes().all(|letter| letter.is_ascii_digit()) && !value.is_empty() {
-            true => Ok(()),
-            false => wrong("a number"),
-        },
+        Rule::Number => {
+            match value.bytes().all(|letter| letter.is_ascii_digit()) && !value.is_empty() {
+                true => Ok(()),
+                false => wrong("a number"),
+            }
+        }
         Rule::OneOf(words) if words.contains(&value) => Ok(()),
         Rule::OneOf(words) => wrong(&format!("one of {}", words.join(", "))),
         Rule::Inside => check_inside(value),
@@ -407,3 +412,6 @@ fn why(grammar: &Grammar, name: &str) -> &'static str {
         "it is not on the list"
     }
 }
+
+#[cfg(test)]
+mod tests;

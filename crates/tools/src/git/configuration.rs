@@ -288,7 +288,7 @@ fn remote(name: &str) -> Verdict {
         // is a command on the owner's server.
         "uploadpack" | "receivepack" | "vcs" | "proxy" | "proxyauthmethod" | "serveroption" => {
             Verdict::RefuseFetch
-        },
+        }
         _ => Verdict::Harmless,
     }
 }
@@ -296,8 +296,21 @@ fn remote(name: &str) -> Verdict {
 /// How Git names settings whose value is run, so that one of a later Git is not missed.
 fn sounds_like_program(name: &str) -> bool {
     [
-        "command", "cmd", "program", "hook", "helper", "editor", "driver", "process", "askpass",
-        "proxy", "textconv", "clean", "smudge", "external", "packobjectshook",
+        "command",
+        "cmd",
+        "program",
+        "hook",
+        "helper",
+        "editor",
+        "driver",
+        "process",
+        "askpass",
+        "proxy",
+        "textconv",
+        "clean",
+        "smudge",
+        "external",
+        "packobjectshook",
     ]
     .iter()
     .any(|end| name.ends_with(end))

@@ -154,7 +154,9 @@ fn branch_words(arguments: &Arguments) -> Vec<String> {
         "--points-at",
     ];
     let mut spelled = arguments.clone();
-    spelled.flags.retain(|flag| !matches!(flag.name, "-l" | "--list"));
+    spelled
+        .flags
+        .retain(|flag| !matches!(flag.name, "-l" | "--list"));
     for flag in &mut spelled.flags {
         if flag.value.is_none() && WITH_COMMIT.contains(&flag.name) {
             flag.value = Some("HEAD".to_owned());

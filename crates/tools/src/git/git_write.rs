@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fermix_capability::{Audience, CallContext, Capability, RegistrationError};
 use fermix_sandbox::{Sandbox, UnsafeRoot};
-use fermix_types::{Category, PolicyClass, ToolError, ToolResult};
+use fermix_types::{Category, PolicyClass, ToolError, ToolOutput, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -21,7 +21,7 @@ use serde_json::json;
 use super::arguments::{self, Arguments};
 use super::configuration::Use;
 use super::grammar::Grammar;
-use super::session::Session;
+use super::session::{Answer, Session};
 use super::{outcome, request};
 
 pub(super) use tables::COMMANDS;
@@ -149,7 +149,7 @@ async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
         _ => pull::run(change).await,
     };
     let mut output = answer.map_err(explained)?;
-    output = output.note(head(&session).await?);
+    output = with_note(output, head(&session).await.map(Some));
     if session.screening.has_filters {
         output = output.note(request::FILTERS_OFF);
     }
@@ -225,6 +225,19 @@ fn explained(error: ToolError) -> ToolError {
     }
 }
 
+/// The output of a change that is made, with what was found out about it. The change is not undone by
+/// a question that failed, so its failure is told beside it.
+fn with_note(output: ToolOutput, found: Result<Option<String>, ToolError>) -> ToolOutput {
+    match found {
+        Ok(None) => output,
+        Ok(Some(note)) => output.note(note),
+        Err(error) => output.note(format!(
+            "git has made the change; a question about it failed afterwards: {}",
+            error.message
+        )),
+    }
+}
+
 /// Where the repository stands now.
 async fn head(session: &Session) -> Result<String, ToolError> {
     let commit = session
@@ -244,7 +257,7 @@ async fn head(session: &Session) -> Result<String, ToolError> {
 }
 
 /// The paths of a list that ends each with a null byte.
-fn paths(answer: super::session::Answer, what: &str) -> Result<Vec<String>, ToolError> {
+fn paths(answer: Answer, what: &str) -> Result<Vec<String>, ToolError> {
     if answer.exit != 0 {
         return Err(ToolError::new(
             "git_failed",

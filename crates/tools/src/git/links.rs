@@ -38,10 +38,7 @@ pub(super) fn elsewhere(
     follow: Follow<'_>,
 ) -> Result<Elsewhere, ToolError> {
     let mut walk = Walk {
-        inside: vec![
-            repository.git_dir.clone(),
-            repository.common_dir.clone(),
-        ],
+        inside: vec![repository.git_dir.clone(), repository.common_dir.clone()],
         follow,
         found: Vec::new(),
         left: MAX_ENTRIES,
@@ -80,14 +77,23 @@ fn listed(list: &Path) -> Result<Vec<PathBuf>, ToolError> {
         return Ok(Vec::new());
     }
     let is_short = fs::metadata(list).is_ok_and(|at| at.is_file() && at.len() <= MAX_LIST);
-    let text = if is_short { fs::read_to_string(list).ok() } else { None };
+    let text = if is_short {
+        fs::read_to_string(list).ok()
+    } else {
+        None
+    };
     let Some(text) = text else {
         return Err(broken(list, "is not a short list of folders"));
     };
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| match line.starts_with('"') {
-            true => Err(broken(list, "has a quoted name, which is not understood here")),
+            true => Err(broken(
+                list,
+                "has a quoted name, which is not understood here",
+            )),
             false => Ok(PathBuf::from(line)),
         })
         .collect()
@@ -153,7 +159,10 @@ impl Walk<'_> {
                 folders.push(entry.path());
             } else if kind.is_symlink() && entry.file_name() != "hooks" {
                 self.link(&entry.path())?;
-            } else if !kind.is_file() && !kind.is_symlink() && entry.file_name() != "fsmonitor--daemon.ipc" {
+            } else if !kind.is_file()
+                && !kind.is_symlink()
+                && entry.file_name() != "fsmonitor--daemon.ipc"
+            {
                 return Err(broken(&entry.path(), "is neither a file nor a folder"));
             }
         }
@@ -179,6 +188,8 @@ impl Walk<'_> {
 
 /// Where a link to a folder brings objects only.
 fn is_object_store(link: &Path) -> bool {
-    let in_objects = link.parent().is_some_and(|parent| parent.ends_with("objects"));
+    let in_objects = link
+        .parent()
+        .is_some_and(|parent| parent.ends_with("objects"));
     link.ends_with("objects") || link.ends_with("lfs") || in_objects
 }

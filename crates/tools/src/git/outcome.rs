@@ -29,7 +29,8 @@ pub(super) fn answer(command: &str, outcome: CommandOutcome, cap: usize, limit: 
     }
     if !outcome.is_clean {
         notes.push(
-            "not every process git started is proven to be gone; look at the process list".to_owned(),
+            "not every process git started is proven to be gone; look at the process list"
+                .to_owned(),
         );
     }
     let failed = |tag, headline: String| {
@@ -58,7 +59,10 @@ pub(super) fn answer(command: &str, outcome: CommandOutcome, cap: usize, limit: 
         ),
         Ending::Exited => {
             if outcome.exit != 0 {
-                notes.push(format!("git {command} ended with exit code {}", outcome.exit));
+                notes.push(format!(
+                    "git {command} ended with exit code {}",
+                    outcome.exit
+                ));
             }
             Ok(ToolOutput {
                 notes,

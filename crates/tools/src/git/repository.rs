@@ -113,7 +113,10 @@ fn start(
         };
         return Err(ToolError::new(
             "invalid_working_dir",
-            format!("{what}: {}; pass the folder of a repository", start.path().display()),
+            format!(
+                "{what}: {}; pass the folder of a repository",
+                start.path().display()
+            ),
         ));
     }
     Ok(sandbox.working_dir(Some(&start.path().to_string_lossy()), scope)?)
@@ -134,15 +137,16 @@ impl Finder<'_> {
             return Ok(None);
         };
         let resolved = self.readable(&entry, &entry, "is or leads to")?;
-        let git_dir = if metadata.is_file() || fs::metadata(&resolved).is_ok_and(|at| at.is_file()) {
+        let git_dir = if metadata.is_file() || fs::metadata(&resolved).is_ok_and(|at| at.is_file())
+        {
             let text = self.pointer(&resolved)?;
             let Some(target) = text.strip_prefix("gitdir:") else {
-                return Err(broken(&entry, "is a file that does not begin with `gitdir:`"));
+                return Err(broken(
+                    &entry,
+                    "is a file that does not begin with `gitdir:`",
+                ));
             };
-            let target = resolved
-                .parent()
-                .unwrap_or(holder)
-                .join(target.trim());
+            let target = resolved.parent().unwrap_or(holder).join(target.trim());
             self.readable(&target, &entry, "points to")?
         } else {
             resolved
@@ -176,9 +180,6 @@ impl Finder<'_> {
                 ),
             ));
         }
-        if self.purpose == Purpose::Write {
-            self.check_writes(holder, &git_dir, &common_dir)?;
-        }
         let mut repository = Repository {
             folder,
             work_tree: holder.to_owned(),
@@ -190,21 +191,21 @@ impl Finder<'_> {
         repository.elsewhere = links::elsewhere(&repository, &|path: &Path, from: &Path| {
             self.followed(path, from)
         })?;
+        if self.purpose == Purpose::Write {
+            self.check_writes(&repository)?;
+        }
         Ok(repository)
     }
 
     /// The work tree and both Git folders must take writes; each is refused in its own words.
-    fn check_writes(
-        &self,
-        work_tree: &Path,
-        git_dir: &Path,
-        common_dir: &Path,
-    ) -> Result<(), ToolError> {
-        self.writable(work_tree, "the root of the repository")?;
+    fn check_writes(&self, repository: &Repository) -> Result<(), ToolError> {
+        self.writable(&repository.work_tree, "the root of the repository")?;
         // The folders themselves are guarded against file tools. These are files Git itself writes
         // there.
-        self.writable(&git_dir.join("COMMIT_EDITMSG"), "git's own folder")?;
-        self.writable(&common_dir.join("FETCH_HEAD"), "git's shared folder")
+        let written = repository.git_dir.join("COMMIT_EDITMSG");
+        self.writable(&written, "git's own folder")?;
+        let written = repository.common_dir.join("FETCH_HEAD");
+        self.writable(&written, "git's shared folder")
     }
 
     fn writable(&self, path: &Path, what: &str) -> Result<(), ToolError> {
@@ -241,7 +242,11 @@ impl Finder<'_> {
             Err(denied) => {
                 let error = ToolError::from(denied);
                 Err(ToolError {
-                    message: format!("`{}` {how} a place outside. {}", from.display(), error.message),
+                    message: format!(
+                        "`{}` {how} a place outside. {}",
+                        from.display(),
+                        error.message
+                    ),
                     ..error
                 })
             }

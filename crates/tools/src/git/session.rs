@@ -25,7 +25,11 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most an answer to such a question may have, in bytes.
 pub(super) const QUERY_CAP: usize = 8 * 1024 * 1024;
 /// The longest path the system takes, in bytes, its end included.
-const PATH_MAX: usize = if cfg!(target_os = "linux") { 4096 } else { 1024 };
+const PATH_MAX: usize = if cfg!(target_os = "linux") {
+    4096
+} else {
+    1024
+};
 
 /// A repository that was looked at, and how Git is run in it.
 pub(super) struct Session {
@@ -151,7 +155,10 @@ impl Session {
         let text = String::from_utf8(answer.stdout).unwrap_or_default();
         let lines: Vec<&str> = text.split_terminator('\n').collect();
         let &[work_tree, git_dir, common_dir] = lines.as_slice() else {
-            return Err(broken(&repository.work_tree, "has folders that git does not name clearly"));
+            return Err(broken(
+                &repository.work_tree,
+                "has folders that git does not name clearly",
+            ));
         };
         let folder = repository.folder.path().to_owned();
         let canonical = move |path: &str| folder.join(path).canonicalize().ok();
@@ -169,16 +176,18 @@ impl Session {
         }
         // The repository names another work tree. It is never used; where it lies decides whether
         // this is somebody's odd set-up or a way out.
-        self.sandbox.readable(work_tree, &self.scope).map_err(|denied| {
-            let error = ToolError::from(denied);
-            ToolError {
-                message: format!(
-                    "`core.worktree` of the repository points to a place outside. {}",
-                    error.message
-                ),
-                ..error
-            }
-        })?;
+        self.sandbox
+            .readable(work_tree, &self.scope)
+            .map_err(|denied| {
+                let error = ToolError::from(denied);
+                ToolError {
+                    message: format!(
+                        "`core.worktree` of the repository points to a place outside. {}",
+                        error.message
+                    ),
+                    ..error
+                }
+            })?;
         Ok(false)
     }
 

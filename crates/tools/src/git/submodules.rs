@@ -17,7 +17,7 @@ use crate::blocking::blocking;
 /// The most submodules with files, over all levels.
 const MAX_SUBMODULES: usize = 64;
 /// The longest list of files, in bytes.
-const MAX_FILES: usize = 128 * 1024 * 1024;
+pub(super) const MAX_FILES: usize = 128 * 1024 * 1024;
 
 /// What is done about the settings of all submodules that have files.
 pub(super) async fn screened(session: &Session) -> Result<Screening, ToolError> {

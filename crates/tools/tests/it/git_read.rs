@@ -353,6 +353,7 @@ async fn odd_repositories_are_read() {
         &main,
         &["worktree", "add", "-q", "../linked", "topic"],
     );
-    let (found, outcome) = verdict(&world, "git_read", "branch", &linked, &["--show-current"]).await;
+    let (found, outcome) =
+        verdict(&world, "git_read", "branch", &linked, &["--show-current"]).await;
     assert_eq!((found.as_str(), outcome.text.as_str()), ("ok", "topic\n"));
 }

@@ -68,9 +68,23 @@ impl Trap {
         }
         let daemon = Daemon::start(&world, &base);
         let url = |name: &str| format!("git://127.0.0.1:{}/{name}", daemon.port);
-        git(&world, &upstream, &["submodule", "add", "-q", &url("library"), "sub"]);
+        git(
+            &world,
+            &upstream,
+            &["submodule", "add", "-q", &url("library"), "sub"],
+        );
         git(&world, &upstream, &["add", "."]);
-        git(&world, &upstream, &["commit", "-qm", "first"]);
+        let signer = world.home.os_home().join("signer");
+        script(
+            &signer,
+            "cat > /dev/null; echo >&2; echo '[GNUPG:] SIG_CREATED x' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo '-----END PGP SIGNATURE-----'",
+        );
+        let signer = format!("gpg.program={}", signer.display());
+        git(
+            &world,
+            &upstream,
+            &["-c", &signer, "commit", "-q", "-S", "-m", "first"],
+        );
         git(&world, &upstream, &["checkout", "-q", "-b", "other"]);
         fs::write(upstream.join("b.txt"), "other\n").unwrap();
         fs::write(upstream.join("q.proc"), "other\n").unwrap();
@@ -140,7 +154,11 @@ impl Trap {
             let mut value = self.canary(&format!("{prefix}{name}"));
             if key.ends_with(".program") {
                 // Git takes these for a path without arguments.
-                let program = self.world.home.os_home().join(format!("trap/{prefix}{name}"));
+                let program = self
+                    .world
+                    .home
+                    .os_home()
+                    .join(format!("trap/{prefix}{name}"));
                 script(&program, &value);
                 value = program.display().to_string();
             }
@@ -252,7 +270,11 @@ async fn reading_springs_no_trap() {
         let (found, outcome) = verdict(&trap.world, "git_read", command, &trap.repo, args).await;
         assert_eq!(found, "ok", "{command} {args:?}: {}", outcome.text);
         assert_eq!(trap.sprung(), BTreeSet::new(), "{command} {args:?}");
-        assert!(outcome.text.contains("filters of the repository's own configuration"));
+        assert!(
+            outcome
+                .text
+                .contains("filters of the repository's own configuration")
+        );
     }
     // The bare repository among the files is none.
     let bare = trap.repo.join("bare");
@@ -273,6 +295,7 @@ async fn reading_springs_no_trap() {
         &["config", "--unset", "filter.proc.process"],
         &["diff", "--submodule=short"],
         &["diff", "--no-ext-diff"],
+        &["log", "--format=%G?"],
     ] {
         try_git(&trap.world, &trap.repo, args);
     }
@@ -286,6 +309,7 @@ async fn reading_springs_no_trap() {
         "clean",
         "process",
         "inf",
+        "gpg",
         "hook-post-index-change",
         "bare-fsmonitor",
         "sub-fsmonitor",
@@ -328,7 +352,11 @@ async fn writing_springs_no_trap() {
     git(&trap.world, &trap.upstream, &["commit", "-qam", "theirs"]);
     for args in [&["--no-rebase"][..], &["--rebase"]] {
         let (found, outcome) = verdict(&trap.world, "git_write", "pull", &trap.repo, args).await;
-        assert!(matches!(found.as_str(), "ok" | "git_failed"), "{}", outcome.text);
+        assert!(
+            matches!(found.as_str(), "ok" | "git_failed"),
+            "{}",
+            outcome.text
+        );
         assert!(
             outcome.text.contains("a.txt"),
             "the pull did not come to the merge: {}",
@@ -368,7 +396,13 @@ async fn the_traps_work() {
     try_git(
         &trap.world,
         &trap.repo,
-        &["-c", "commit.gpgSign=false", "pull", "--no-rebase", "--no-edit"],
+        &[
+            "-c",
+            "commit.gpgSign=false",
+            "pull",
+            "--no-rebase",
+            "--no-edit",
+        ],
     );
     let sprung = trap.sprung();
     for name in [
@@ -397,8 +431,11 @@ async fn what_cannot_be_overridden_stops_a_write() {
     let trap = Trap::new();
     let run = trap.canary("run");
     let include = trap.world.home.os_home().join("included");
-    fs::write(&include, format!("[core]\nfsmonitor = {run}\n[filter \"trap\"]\nclean = {run}\n"))
-        .unwrap();
+    fs::write(
+        &include,
+        format!("[core]\nfsmonitor = {run}\n[filter \"trap\"]\nclean = {run}\n"),
+    )
+    .unwrap();
     let include = include.display().to_string();
     let cases = [
         ("core.sshCommand", run.as_str()),
@@ -422,7 +459,11 @@ async fn what_cannot_be_overridden_stops_a_write() {
         for (command, args) in READS {
             let (found, outcome) =
                 verdict(&trap.world, "git_read", command, &trap.repo, args).await;
-            let expected = if is_split { "untrusted_repo_config" } else { "ok" };
+            let expected = if is_split {
+                "untrusted_repo_config"
+            } else {
+                "ok"
+            };
             assert_eq!(found, expected, "{key} {command}: {}", outcome.text);
         }
         for (command, args) in [
@@ -433,10 +474,21 @@ async fn what_cannot_be_overridden_stops_a_write() {
         ] {
             let (found, outcome) =
                 verdict(&trap.world, "git_write", command, &trap.repo, args).await;
-            assert_eq!(found, "untrusted_repo_config", "{key} {command}: {}", outcome.text);
+            assert_eq!(
+                found, "untrusted_repo_config",
+                "{key} {command}: {}",
+                outcome.text
+            );
             let (section, _) = key.split_once('.').unwrap();
             let (_, name) = key.rsplit_once('.').unwrap();
-            refused(&outcome, &[&section.to_lowercase(), &name.to_lowercase(), "trusted_repos"]);
+            refused(
+                &outcome,
+                &[
+                    &section.to_lowercase(),
+                    &name.to_lowercase(),
+                    "trusted_repos",
+                ],
+            );
         }
         assert_eq!(trap.sprung(), BTreeSet::new(), "{key}");
         git(&trap.world, &trap.repo, &["config", "--unset-all", key]);
@@ -454,8 +506,7 @@ async fn what_cannot_be_overridden_stops_a_write() {
         git(&trap.world, &trap.repo, &["config", "--add", key, value]);
         let (found, outcome) = verdict(&trap.world, "git_write", "pull", &trap.repo, &[]).await;
         assert_eq!(found, "untrusted_repo_config", "{key}: {}", outcome.text);
-        let (found, outcome) =
-            verdict(&trap.world, "git_write", "add", &trap.repo, &["-A"]).await;
+        let (found, outcome) = verdict(&trap.world, "git_write", "add", &trap.repo, &["-A"]).await;
         assert_eq!(found, "ok", "{key}: {}", outcome.text);
         git(&trap.world, &trap.repo, &["config", "--unset-all", key]);
     }
@@ -490,7 +541,11 @@ async fn reading_never_fetches() {
     let loose = repo.join(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
     let _ = fs::remove_file(loose);
     trap.sprung();
-    for (command, args) in [("show", ["origin/other:q.proc"]), ("log", ["-p"]), ("diff", ["HEAD"])] {
+    for (command, args) in [
+        ("show", ["origin/other:q.proc"]),
+        ("log", ["-p"]),
+        ("diff", ["HEAD"]),
+    ] {
         let (found, outcome) = verdict(&trap.world, "git_read", command, repo, &args).await;
         assert_eq!(found, "git_failed", "{}", outcome.text);
     }

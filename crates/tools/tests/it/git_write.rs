@@ -45,7 +45,11 @@ const VECTORS: &[(&str, &[&str], &str)] = &[
     ("commit", &["--dry-run"], "git_failed"),
     ("commit", &["--dry-run", "-a"], "ok"),
     ("commit", &["-m", "x", "--", "a.txt"], "ok"),
-    ("commit", &["--author=Some One <some@example.org>", "-am", "x"], "ok"),
+    (
+        "commit",
+        &["--author=Some One <some@example.org>", "-am", "x"],
+        "ok",
+    ),
     ("commit", &[], "message_missing"),
     ("commit", &["-a"], "message_missing"),
     ("commit", &["--amend"], "message_missing"),
@@ -84,7 +88,11 @@ const VECTORS: &[(&str, &[&str], &str)] = &[
     ("checkout", &["--orphan", "o"], "ok"),
     ("checkout", &["--", "../x"], "git_failed"),
     ("checkout", &["-p"], "flag_refused"),
-    ("checkout", &["--recurse-submodules", "topic"], "flag_refused"),
+    (
+        "checkout",
+        &["--recurse-submodules", "topic"],
+        "flag_refused",
+    ),
     ("checkout", &["--recurse", "topic"], "flag_refused"),
     ("checkout", &["--pathspec-from-file=x"], "flag_refused"),
     ("checkout", &["--conflict=evil", "topic"], "invalid_args"),
@@ -123,7 +131,10 @@ async fn each_vector_has_its_verdict() {
         let (found, outcome) = verdict(&world, "git_write", command, &repo, args).await;
         assert_eq!(&found, expected, "{command} {args:?}: {}", outcome.text);
         if !matches!(*expected, "ok" | "git_failed" | "would_discard_changes") {
-            assert!(snapshot(&repo) == before, "{command} {args:?} left something");
+            assert!(
+                snapshot(&repo) == before,
+                "{command} {args:?} left something"
+            );
         }
         fs::remove_dir_all(&repo).unwrap();
         copy(&spare, &repo);
@@ -158,7 +169,10 @@ async fn a_change_is_staged_committed_and_switched() {
     let said = write(&world, &repo, "commit", &["-m", "Add a file"]).await;
     let head = git(&world, &repo, &["rev-parse", "--short", "HEAD"]);
     assert!(said.contains("Add a file") && said.contains("create mode 100644 new.txt"));
-    assert!(said.contains(&format!("HEAD is now {head}, on branch main")), "{said}");
+    assert!(
+        said.contains(&format!("HEAD is now {head}, on branch main")),
+        "{said}"
+    );
     let author = git(&world, &repo, &["log", "-1", "--format=%an %ae %s"]);
     assert_eq!(author, "Owner owner@example.org Add a file");
     let said = write(&world, &repo, "checkout", &["-b", "work"]).await;
@@ -180,12 +194,18 @@ async fn what_a_checkout_throws_away_is_told() {
     refused(&outcome, &["a.txt", "checkout -- FILE"]);
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "mine\n");
     let said = write(&world, &repo, "checkout", &["--", "a.txt"]).await;
-    assert!(said.contains("discarded local changes in: a.txt]"), "{said}");
+    assert!(
+        said.contains("discarded local changes in: a.txt]"),
+        "{said}"
+    );
     // By its bare name, staged and not.
     fs::write(file("a.txt"), "mine\n").unwrap();
     git(&world, &repo, &["add", "a.txt"]);
     let said = write(&world, &repo, "checkout", &["HEAD", "a.txt"]).await;
-    assert!(said.contains("discarded local changes in: a.txt]"), "{said}");
+    assert!(
+        said.contains("discarded local changes in: a.txt]"),
+        "{said}"
+    );
     // By force, what git does not know included.
     fs::write(file("a.txt"), "mine\n").unwrap();
     git(&world, &repo, &["checkout", "-q", "-b", "more"]);
@@ -195,7 +215,10 @@ async fn what_a_checkout_throws_away_is_told() {
     git(&world, &repo, &["checkout", "-q", "main"]);
     fs::write(file("c.txt"), "mine\n").unwrap();
     let said = write(&world, &repo, "checkout", &["-f", "more"]).await;
-    assert!(said.contains("discarded local changes in: a.txt, c.txt]"), "{said}");
+    assert!(
+        said.contains("discarded local changes in: a.txt, c.txt]"),
+        "{said}"
+    );
     // A switch that carries changes along throws nothing away.
     fs::write(file("dir/b.txt"), "mine\n").unwrap();
     let said = write(&world, &repo, "checkout", &["main"]).await;
@@ -238,9 +261,15 @@ async fn files_that_hold_secrets_are_pointed_out() {
     fs::write(repo.join(".env.example"), "TOKEN=\n").unwrap();
     fs::write(repo.join("dir/server.key"), "x\n").unwrap();
     let said = write(&world, &repo, "add", &["-A"]).await;
-    assert!(said.contains("usually hold secrets: .env, dir/server.key;"), "{said}");
+    assert!(
+        said.contains("usually hold secrets: .env, dir/server.key;"),
+        "{said}"
+    );
     let said = write(&world, &repo, "commit", &["-m", "x"]).await;
-    assert!(said.contains("usually hold secrets: .env, dir/server.key;"), "{said}");
+    assert!(
+        said.contains("usually hold secrets: .env, dir/server.key;"),
+        "{said}"
+    );
     fs::write(repo.join(".gitignore"), "secret/\n").unwrap();
     fs::create_dir(repo.join("secret")).unwrap();
     fs::write(repo.join("secret/id_rsa"), "x\n").unwrap();
@@ -285,7 +314,10 @@ async fn pulls_from_configured_remotes_only() {
     ] {
         let head = publish(&format!("{args:?}\n"));
         let said = write(&world, &repo, "pull", args).await;
-        assert!(said.contains(&format!("HEAD is now {head}, on branch main")), "{said}");
+        assert!(
+            said.contains(&format!("HEAD is now {head}, on branch main")),
+            "{said}"
+        );
     }
     // A merge has a message without an editor.
     publish("theirs\n");
@@ -303,7 +335,10 @@ async fn pulls_from_configured_remotes_only() {
 
     let refusing = [
         (vec!["origin", "+main:topic"], "invalid_args"),
-        (vec!["https://user:hunter2@example.org/x"], "remote_not_configured"),
+        (
+            vec!["https://user:hunter2@example.org/x"],
+            "remote_not_configured",
+        ),
         (vec!["nobody"], "remote_not_configured"),
     ];
     for (args, tag) in refusing {
@@ -348,9 +383,12 @@ async fn a_trusted_repository_runs_its_hooks() {
         fs::write(repo.join("a.txt"), "x\n").unwrap();
         let (read, _) = verdict(&world, "git_read", "status", &repo, &[]).await;
         assert_eq!(read, "ok");
-        let (found, outcome) =
-            verdict(&world, "git_write", "commit", &repo, &["-am", "x"]).await;
-        let expected = if is_trusted { "ok" } else { "untrusted_repo_config" };
+        let (found, outcome) = verdict(&world, "git_write", "commit", &repo, &["-am", "x"]).await;
+        let expected = if is_trusted {
+            "ok"
+        } else {
+            "untrusted_repo_config"
+        };
         assert_eq!(found, expected, "{}", outcome.text);
         assert_eq!(ran.exists(), is_trusted);
     }
@@ -377,7 +415,10 @@ async fn pushing_is_left_to_the_owner() {
     let world = World::new();
     repository(&world, "repo");
     let push = json!({"command": "push", "repo": "repo"});
-    refused(&world.call("git_write", push.clone()).await, &["git push", "owner"]);
+    refused(
+        &world.call("git_write", push.clone()).await,
+        &["git push", "owner"],
+    );
     let guest = Caller::guest(fermix_capability::Ports::default());
     let unseen = world.call_as(guest, "git_write", push).await;
     assert_eq!(unseen.text, "Error: Tool 'git_write' not found");

@@ -8,6 +8,7 @@
 mod discovery;
 mod documents;
 mod edit;
+mod git_places;
 mod git_read;
 mod git_support;
 mod git_trap;

@@ -114,7 +114,10 @@ const DIFF_OPTIONAL: &[Valued] = &[
     valued("-X", Any),
     valued("--color", OneOf(&["always", "never", "auto"])),
     valued("--color-moved", Any),
-    valued("--word-diff", OneOf(&["color", "plain", "porcelain", "none"])),
+    valued(
+        "--word-diff",
+        OneOf(&["color", "plain", "porcelain", "none"]),
+    ),
     valued("--color-words", Any),
     valued("--abbrev", Number),
     valued("-B", Any),

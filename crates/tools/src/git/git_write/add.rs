@@ -2,13 +2,17 @@
 
 use fermix_types::{ToolError, ToolResult};
 
-use super::{Change, named, paths};
+use super::{Change, named, paths, with_note};
 
 pub(super) async fn run(change: Change<'_>) -> ToolResult {
     if change.arguments.has(&["-f", "--force"]) {
         refuse_secrets(&change).await?;
     }
     let output = change.make(change.words(&[])).await?;
+    Ok(with_note(output, staged_secrets(&change).await))
+}
+
+async fn staged_secrets(change: &Change<'_>) -> Result<Option<String>, ToolError> {
     let staged = change
         .session
         .query(&[
@@ -24,13 +28,12 @@ pub(super) async fn run(change: Change<'_>) -> ToolResult {
         .await?;
     let staged = paths(staged, "what is staged")?;
     let secrets: Vec<&String> = staged.iter().filter(|path| holds_secrets(path)).collect();
-    Ok(match secrets.is_empty() {
-        true => output,
-        false => output.note(format!(
+    Ok((!secrets.is_empty()).then(|| {
+        format!(
             "warning: staged files that usually hold secrets: {}; make sure that they belong into history",
             named(secrets.into_iter())
-        )),
-    })
+        )
+    }))
 }
 
 /// What is ignored is ignored for a reason; a key among it is not overruled by a flag.

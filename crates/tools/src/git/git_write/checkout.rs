@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use fermix_types::{ToolError, ToolResult};
 
-use super::{Change, named, paths};
-use crate::git::session::Session;
+use super::{Change, named, paths, with_note};
+use crate::git::session::{Point, Session};
+use crate::git::submodules::MAX_FILES;
 
 pub(super) async fn run(change: Change<'_>) -> ToolResult {
     change.refuse_home()?;
@@ -14,6 +15,16 @@ pub(super) async fn run(change: Change<'_>) -> ToolResult {
     // What Git says about local changes after a switch it finds by looking into the submodules of
     // the new branch, whose settings nobody has seen.
     let output = change.make(change.words(&["--quiet"])).await?;
+    let found = discarded(&change, &before, is_forced).await;
+    Ok(with_note(output, found))
+}
+
+/// What `before` had and nobody has any more.
+async fn discarded(
+    change: &Change<'_>,
+    before: &State,
+    is_forced: bool,
+) -> Result<Option<String>, ToolError> {
     let after = State::of(change.session, false).await?;
     let mut lost: BTreeSet<&String> = before.unstaged.difference(&after.unstaged).collect();
     // A switch keeps what is staged. Without one, paths were taken from a commit or the index.
@@ -22,14 +33,22 @@ pub(super) async fn run(change: Change<'_>) -> ToolResult {
     }
     let tracked;
     if !before.untracked.is_empty() {
-        let listed = change.session.query(&["ls-files", "--full-name", "-z", "--", ":/"]).await?;
+        let listed = list(change.session, &["--cached"]).await?;
         tracked = paths(listed, "the files")?.into_iter().collect();
         lost.extend(before.untracked.intersection(&tracked));
     }
-    Ok(match lost.is_empty() {
-        true => output,
-        false => output.note(format!("discarded local changes in: {}", named(lost.into_iter()))),
-    })
+    Ok((!lost.is_empty())
+        .then(|| format!("discarded local changes in: {}", named(lost.into_iter()))))
+}
+
+/// The files of the index, or those beside it.
+async fn list(session: &Session, which: &[&str]) -> Result<super::Answer, ToolError> {
+    let mut words = vec!["ls-files", "--full-name", "-z"];
+    words.extend(which);
+    words.extend(["--", ":/"]);
+    session
+        .ask(&session.repository, Point::Explicit, &words, MAX_FILES)
+        .await
 }
 
 /// What a checkout may change.
@@ -62,9 +81,7 @@ impl State {
         };
         let untracked = match with_untracked {
             true => {
-                let listed = session
-                    .query(&["ls-files", "--full-name", "--others", "-z", "--", ":/"])
-                    .await?;
+                let listed = list(session, &["--others", "--exclude-standard"]).await?;
                 paths(listed, "the untracked files")?
             }
             false => Vec::new(),

@@ -3,14 +3,21 @@
 use fermix_types::{ToolError, ToolResult};
 
 use super::add::holds_secrets;
-use super::{Change, named, paths};
+use super::{Change, named, paths, with_note};
 
 pub(super) async fn run(change: Change<'_>) -> ToolResult {
     check_message(&change)?;
     let output = change.make(change.words(&[])).await?;
-    if change.arguments.has(&["--dry-run", "--short", "--porcelain", "--long"]) {
+    if change
+        .arguments
+        .has(&["--dry-run", "--short", "--porcelain", "--long"])
+    {
         return Ok(output);
     }
+    Ok(with_note(output, committed_secrets(&change).await))
+}
+
+async fn committed_secrets(change: &Change<'_>) -> Result<Option<String>, ToolError> {
     let committed = change
         .session
         .query(&[
@@ -25,14 +32,16 @@ pub(super) async fn run(change: Change<'_>) -> ToolResult {
         ])
         .await?;
     let committed = paths(committed, "the files of the new commit")?;
-    let secrets: Vec<&String> = committed.iter().filter(|path| holds_secrets(path)).collect();
-    Ok(match secrets.is_empty() {
-        true => output,
-        false => output.note(format!(
+    let secrets: Vec<&String> = committed
+        .iter()
+        .filter(|path| holds_secrets(path))
+        .collect();
+    Ok((!secrets.is_empty()).then(|| {
+        format!(
             "warning: the commit holds files that usually hold secrets: {}; before anybody pushes it, take them out with another commit --amend",
             named(secrets.into_iter())
-        )),
-    })
+        )
+    }))
 }
 
 /// A message is given, is taken from a commit, or was prepared by a merge. Nobody is at an editor.

@@ -16,7 +16,9 @@ pub(super) async fn run(mut change: Change<'_>) -> ToolResult {
     check_branches(&branches)?;
     check_remote(change.session, &remote).await?;
     change.arguments.operands = std::iter::once(remote).chain(branches).collect();
-    change.make(change.words(&["--no-recurse-submodules"])).await
+    change
+        .make(change.words(&["--no-recurse-submodules"]))
+        .await
 }
 
 /// The remote that Git would pull from, named, so that it is the one that is checked.
@@ -58,7 +60,9 @@ async fn check_remote(session: &Session, remote: &str) -> Result<(), ToolError> 
         && remote
             .chars()
             .all(|letter| letter.is_alphanumeric() || "-_./".contains(letter))
-        && !remote.split('/').any(|part| matches!(part, "" | "." | ".."));
+        && !remote
+            .split('/')
+            .any(|part| matches!(part, "" | "." | ".."));
     let key = format!("remote.{remote}.url");
     if !is_name || session.query(&["config", "--get-all", &key]).await?.exit != 0 {
         let names = session.query(&["remote"]).await?.line();
@@ -76,7 +80,9 @@ async fn check_remote(session: &Session, remote: &str) -> Result<(), ToolError> 
         ));
     }
     // The address that the owner's rewriting makes of it.
-    let urls = session.query(&["remote", "get-url", "--all", remote]).await?;
+    let urls = session
+        .query(&["remote", "get-url", "--all", remote])
+        .await?;
     let (exit, text) = (urls.exit, urls.line());
     let refused = text.lines().find_map(|url| check_url(url).err());
     match refused {
