@@ -126,6 +126,8 @@ pub struct SandboxConfig {
     pub commands: CommandsConfig,
     /// `[sandbox.confine]`.
     pub confine: ConfineConfig,
+    /// `[sandbox.git] trusted_repos`: repositories whose own programs may run, absolute.
+    pub trusted_repos: Vec<PathBuf>,
 }
 
 /// `[sandbox] approve`.
@@ -338,6 +340,7 @@ impl Config {
                 approve: ApproveMode::default(),
                 commands: CommandsConfig::default(),
                 confine: ConfineConfig::default(),
+                trusted_repos: Vec::new(),
             },
             channels: Channels {
                 coalesce: true,

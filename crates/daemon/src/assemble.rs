@@ -397,6 +397,7 @@ pub(crate) fn settings_of(config: &SandboxConfig) -> SandboxSettings {
         blocked_roots: config.blocked_roots.clone(),
         env: env_policy(config),
         confine: confine_settings(&config.confine),
+        trusted_repos: config.trusted_repos.clone(),
     }
 }
 

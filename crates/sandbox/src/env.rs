@@ -143,6 +143,20 @@ impl Sandbox {
         self.now().child_env(required, scope).await
     }
 
+    /// Those of the variables `names` that are set for this process, for a program whose whole
+    /// environment its caller makes. `PATH` always has a value. No helper is asked.
+    pub fn variables(&self, names: &[&str]) -> Vec<(OsString, OsString)> {
+        let inner = self.now();
+        let value = |name: &str| match name {
+            "PATH" => Some(inner.search_path()),
+            _ => inner.surroundings.variable(name).map(OsStr::to_owned),
+        };
+        names
+            .iter()
+            .filter_map(|name| Some(((*name).into(), value(name)?)))
+            .collect()
+    }
+
     /// The executable called `name`, on the search path commands get.
     pub fn executable(&self, name: &str) -> Option<std::path::PathBuf> {
         find_executable(OsStr::new(name), &self.now().search_path())

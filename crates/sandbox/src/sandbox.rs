@@ -178,6 +178,9 @@ impl Sandbox {
         for path in &settings.blocked_roots {
             absolute("[sandbox] blocked_roots", path)?;
         }
+        for path in &settings.trusted_repos {
+            absolute("[sandbox.git] trusted_repos", path)?;
+        }
         for path in &private {
             absolute("a private folder", path)?;
         }

@@ -27,6 +27,8 @@ pub struct SandboxSettings {
     pub env: EnvPolicy,
     /// How commands are confined.
     pub confine: ConfineSettings,
+    /// Repositories whose own hooks, filters and programs the owner lets `git_write` run.
+    pub trusted_repos: Vec<PathBuf>,
 }
 
 /// What the machine around Fermix looks like. Read once, by the composition root.

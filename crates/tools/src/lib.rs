@@ -7,6 +7,7 @@ mod blocking;
 pub mod config;
 pub mod docs;
 pub mod file;
+pub mod git;
 mod scope;
 pub mod system;
 
@@ -64,6 +65,8 @@ fn capabilities(deps: ToolDeps, deferral: Deferral) -> Result<Vec<Capability>, R
         file::file_read::capability(sandbox.clone(), documents)?,
         file::file_write::capability(sandbox.clone(), undo)?,
         file::glob_search::capability(sandbox.clone())?,
+        git::git_read::capability(sandbox.clone())?,
+        git::git_write::capability(sandbox.clone())?,
         model_routing_config::capability(routing)?,
         system::request_directory_access::capability(policy)?,
         system::shell::capability(sandbox, trace)?,

@@ -134,6 +134,7 @@ fn sandbox(home: &Path, trace: &Arc<MemorySink>) -> Sandbox {
         read_roots: Vec::new(),
         blocked_roots: Vec::new(),
         confine: fermix_sandbox::ConfineSettings::default(),
+        trusted_repos: Vec::new(),
         env: EnvPolicy::default(),
     };
     let surroundings = Surroundings {

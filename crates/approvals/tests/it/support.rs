@@ -35,6 +35,7 @@ pub struct World {
 fn settings(config: &SandboxConfig) -> SandboxSettings {
     SandboxSettings {
         confine: fermix_sandbox::ConfineSettings::default(),
+        trusted_repos: Vec::new(),
         mode: config.mode,
         workspace_root: config.workspace_root.clone(),
         allowed_roots: config.allowed_roots.clone(),

@@ -66,7 +66,7 @@ fn desk(home: &TestHome, agent: Option<Agent>, machinery: Machinery) -> Desk {
     let store = Store::open(&home.fermix_home().join("memory.db"), &options).unwrap();
     Desk {
         agent,
-        sandbox: engine(home).assembled.sandbox.clone(),
+        sandbox: engine(home).assembled.sandbox,
         conversations: Arc::new(Conversations::new(store)),
         clock: Arc::new(SystemClock),
         trace: Arc::new(Unrecorded),

@@ -71,6 +71,7 @@ impl TestHome {
                 blocked_roots: Vec::new(),
                 env: EnvPolicy::default(),
                 confine: ConfineSettings::default(),
+                trusted_repos: Vec::new(),
             },
             surroundings: Surroundings {
                 home: home.clone(),

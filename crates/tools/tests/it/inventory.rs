@@ -41,6 +41,8 @@ fn each_tool_is_classified_as_specified() {
         "file_edit read_write file anyone",
         "file_read read_only file owner",
         "file_write read_write file anyone",
+        "git_read read_only git owner",
+        "git_write read_write git anyone",
         "glob_search read_only file owner",
         "model_routing_config read_write config anyone",
         "request_directory_access external_api system anyone",
@@ -88,6 +90,18 @@ fn each_tool_is_documented_and_lean() {
     assert!(total <= count * 540, "{total} bytes for {count} tools");
 }
 
+/// What both git tools share.
+const GIT: &[&str] = &[
+    "blocking.rs",
+    "git/configuration.rs",
+    "git/links.rs",
+    "git/outcome.rs",
+    "git/repository.rs",
+    "git/request.rs",
+    "git/session.rs",
+    "git/submodules.rs",
+];
+
 /// Every tag that a tool's own source gives a failure is documented, also those that no test brings
 /// about; what the tests bring about is checked at each of their calls.
 #[test]
@@ -99,6 +113,8 @@ fn each_failure_in_the_source_is_documented() {
         ("file_read", &["file/document/mod.rs", "blocking.rs"]),
         ("file_write", &["blocking.rs"]),
         ("glob_search", &["file/searching.rs", "blocking.rs"]),
+        ("git_read", GIT),
+        ("git_write", GIT),
         ("model_routing_config", &["blocking.rs"]),
         ("shell", &["blocking.rs"]),
     ];

@@ -82,6 +82,7 @@ impl World {
             blocked_roots: Vec::new(),
             env: EnvPolicy::default(),
             confine: ConfineSettings::default(),
+            trusted_repos: Vec::new(),
         };
         let mut surroundings = Surroundings {
             home: home.os_home().to_owned(),

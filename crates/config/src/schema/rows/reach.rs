@@ -90,6 +90,13 @@ pub(super) static ROWS: &[KeyDoc] = &[
         |c, _, v| put(&mut c.sandbox.approve, v),
     ),
     row(
+        "sandbox.git.trusted_repos",
+        Kind::Paths,
+        "[]",
+        "Repositories, by the folder that holds `.git`, whose own hooks, filters, signing and other programs run when `git_write` changes them, their submodules included. Whoever can write their `.git` folder can then run programs.",
+        |c, _, v| put(&mut c.sandbox.trusted_repos, v),
+    ),
+    row(
         "sandbox.env.mode",
         choice(EnvMode::NAMES),
         "\"selected\"",
