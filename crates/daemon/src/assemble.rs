@@ -224,10 +224,14 @@ pub(crate) fn trace_files(parts: &Parts, clock: &Arc<dyn Clock>) -> Arc<dyn Trac
     ))
 }
 
-/// Makes the configured commands tools anew, in one swap.
+/// Makes the configured commands tools anew, in one swap. A tool of the registry asks the desk that
+/// calls this, so it must not keep the registry alive.
 fn commands_follow(registry: &Arc<Registry>, sandbox: &Sandbox) -> CommandsChanged {
-    let (registry, sandbox) = (Arc::clone(registry), sandbox.clone());
+    let (registry, sandbox) = (Arc::downgrade(registry), sandbox.clone());
     Arc::new(move |config| {
+        let Some(registry) = registry.upgrade() else {
+            return;
+        };
         match fermix_tools::register_commands(&registry, &sandbox, &config.commands) {
             Ok(registered) => {
                 for warning in &registered.warnings {

@@ -200,6 +200,7 @@ fn every_field_comes_from_a_key_of_the_table() {
         approve,
         commands,
         confine,
+        trusted_repos,
     } = sandbox;
     let ConfineConfig {
         mode: confine_mode,
@@ -211,6 +212,7 @@ fn every_field_comes_from_a_key_of_the_table() {
         max_memory_mb,
         allow_nested,
     } = confine;
+    assert!(!trusted_repos.is_empty());
     assert!(ask_when_tainted);
     assert_ne!(approve, ApproveMode::default());
     let plain = ConfineConfig::default();
