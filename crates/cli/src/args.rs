@@ -269,6 +269,15 @@ pub enum SandboxVerb {
     Explain(LookArgs),
     /// Print what was granted, by whom and why
     Grants(LookArgs),
+    /// Print the commands you have approved for good
+    Approved(LookArgs),
+    /// Ask about an approved command again
+    Forget {
+        /// Its id, or the beginning of it
+        id: String,
+        #[command(flatten)]
+        look: LookArgs,
+    },
     /// Say whether tools may read a path, and which rule decides
     Check {
         /// The path

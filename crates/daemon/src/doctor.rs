@@ -8,6 +8,7 @@ mod denials;
 mod probe;
 mod rows;
 mod running;
+mod secrets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -31,11 +32,12 @@ pub struct Patient {
 /// Looks at everything. Blocks for as long as the slowest row takes.
 pub fn examine(patient: &Patient, look: Look) -> Vec<HealthRow> {
     let config = rows::Configured::new(patient);
-    let offline: [(&'static str, &dyn Fn() -> HealthRow); 7] = [
+    let offline: [(&'static str, &dyn Fn() -> HealthRow); 8] = [
         ("home", &|| rows::home(patient)),
         ("config", &|| rows::config(&config)),
         ("daemon", &|| running::daemon(patient)),
         ("store", &|| rows::store(patient)),
+        ("secrets", &|| secrets::row(patient, &config)),
         ("sandbox", &|| rows::sandbox(patient, &config)),
         ("providers", &|| rows::providers(&config)),
         ("discovery", &|| rows::discovery(&config)),

@@ -83,6 +83,20 @@ pub(crate) fn announce(config: &Config, redactor: &Redactor) -> Result<(), TooMa
     redactor.add_values(&values)
 }
 
+/// The names of the secrets that stand in the configuration as plain text, and the store of each of
+/// the others.
+pub(crate) fn places(config: &Config) -> (Vec<&'static str>, Vec<SecretStore>) {
+    let mut plain = Vec::new();
+    let mut stored = Vec::new();
+    for (secret, setting) in keys(config) {
+        match setting.store() {
+            Some(store) => stored.push(store),
+            None => plain.push(secret.name()),
+        }
+    }
+    (plain, stored)
+}
+
 fn keys(config: &Config) -> impl Iterator<Item = (SecretDoc, &KeySetting)> {
     fermix_config::secrets::all().filter_map(|secret| {
         let provider: ProviderId = secret.name().parse().ok()?;

@@ -24,7 +24,7 @@ pub(super) fn run(
         Operation::Check { path, write } => check(desk, path, *write, by)?,
         Operation::EnvGet { name } => variable(&config, name),
         Operation::Commands {} => commands(desk, &config),
-        _ => status(&config),
+        _ => status(desk, &config),
     };
     Ok(Outcome {
         state: State::Shown,
@@ -34,7 +34,7 @@ pub(super) fn run(
     })
 }
 
-fn status(config: &SandboxConfig) -> (String, Value) {
+fn status(desk: &PolicyDesk, config: &SandboxConfig) -> (String, Value) {
     let names = passed(config).len();
     let message = format!(
         "mode: {}\nworkspace: {}\nallowed roots: {}\nread-only roots: {}\nvariables passed on: {names}",
@@ -43,8 +43,11 @@ fn status(config: &SandboxConfig) -> (String, Value) {
         config.allowed_roots.len(),
         config.read_roots.len(),
     );
+    let confined = desk.inner.sandbox.confinement().confined;
+    let message = format!("{message}\ncommands confined by: {confined}");
     let facts = json!({
         "mode": config.mode,
+        "confined": confined,
         "workspace": config.workspace_root,
         "allowed_roots": config.allowed_roots.len(),
         "read_roots": config.read_roots.len(),
@@ -87,6 +90,19 @@ fn explain(desk: &PolicyDesk, config: &SandboxConfig, by: &By) -> (String, Value
         (_, []) => "variables: the base ones".to_owned(),
         (_, names) => format!("variables: the base ones and {}", names.join(", ")),
     });
+    let confinement = desk.inner.sandbox.confinement();
+    lines.push(format!(
+        "commands: confined by {} ({})",
+        confinement.confined,
+        match confinement.missing.as_slice() {
+            [] => "nothing is missing".to_owned(),
+            missing => missing
+                .iter()
+                .map(|layer| format!("no {}: {}", layer.layer, layer.reason))
+                .collect::<Vec<_>>()
+                .join("; "),
+        }
+    ));
     lines.push("protected, whatever is granted:".to_owned());
     lines.extend(
         protected
@@ -100,6 +116,8 @@ fn explain(desk: &PolicyDesk, config: &SandboxConfig, by: &By) -> (String, Value
         "blocked": config.blocked_roots,
         "env": passed(config),
         "protected": protected,
+        "confinement": confinement,
+        "command_view": desk.inner.sandbox.explain_view(&by.scope()),
         "commands": config.commands.tools().iter().map(|tool| tool.name.clone()).collect::<Vec<_>>(),
     });
     (lines.join("\n"), facts)

@@ -1,5 +1,6 @@
 //! `fermix sandbox …`: what tools and commands reach.
 
+mod approved;
 pub mod policy;
 mod run;
 
@@ -17,6 +18,8 @@ pub fn run(verb: SandboxVerb, start: &Start) -> Exit {
     match verb {
         SandboxVerb::Status(args) => look(&Operation::Status {}, args, start),
         SandboxVerb::Explain(args) => look(&Operation::Explain {}, args, start),
+        SandboxVerb::Approved(args) => approved::list(args, start),
+        SandboxVerb::Forget { id, look: args } => approved::forget(&id, args.json, start),
         SandboxVerb::Grants(args) => look(&Operation::Grants {}, args, start),
         SandboxVerb::Check {
             path,

@@ -219,6 +219,11 @@ struct Shown(Teller);
 
 #[async_trait]
 impl ApprovalPort for Shown {
+    /// A terminal is its owner's.
+    fn is_private(&self) -> bool {
+        true
+    }
+
     async fn show(&self, prompt: &ApprovalPrompt) -> Result<(), String> {
         self.0
             .send(Ok(events::of_prompt(prompt)))

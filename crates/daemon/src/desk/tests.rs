@@ -218,5 +218,5 @@ async fn a_command_without_machinery_is_words_for_the_agent() {
         assert_eq!(desk.carry_out(text, &owner).await, None, "{text}");
     }
     let help = desk.carry_out("/help", &owner).await.unwrap().unwrap();
-    assert_eq!(help.lines().count(), 5, "{help}");
+    assert_eq!(help.lines().count(), 6, "{help}");
 }

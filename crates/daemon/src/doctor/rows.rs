@@ -21,7 +21,7 @@ const LITTLE_SPACE: u64 = 500 * 1024 * 1024;
 
 /// The configuration, and what is built from it when it can be.
 pub(super) struct Configured {
-    config: Result<Config, ConfigError>,
+    pub(super) config: Result<Config, ConfigError>,
     pub(super) engine: Result<Engine, String>,
 }
 
@@ -146,7 +146,15 @@ pub(super) fn sandbox(patient: &Patient, configured: &Configured) -> HealthRow {
         Ok(refused) => refused,
         Err(error) => return warn("sandbox", format!("the traces cannot be read: {error}")),
     };
-    let mut detail = format!("mode {}", settings.mode.as_str());
+    let confinement = sandbox.confinement();
+    let mut detail = format!(
+        "mode {}; commands confined by {}",
+        settings.mode.as_str(),
+        confinement.confined
+    );
+    for missing in &confinement.missing {
+        detail.push_str(&format!("; no {}: {}", missing.layer, missing.reason));
+    }
     if !refused.is_empty() {
         let listed: Vec<String> = refused
             .iter()
@@ -167,9 +175,20 @@ pub(super) fn sandbox(patient: &Patient, configured: &Configured) -> HealthRow {
             listed.join(", ")
         ));
     }
+    let row = if confinement.refuses_commands {
+        fail("sandbox", detail)
+    } else if confinement.missing.is_empty() && confinement.confined == "full" {
+        ok("sandbox", detail)
+    } else {
+        warn("sandbox", detail)
+    };
     with_facts(
-        ok("sandbox", detail),
-        json!({ "mode": settings.mode.as_str(), "refused": refused }),
+        row,
+        json!({
+            "mode": settings.mode.as_str(),
+            "confinement": confinement,
+            "refused": refused,
+        }),
     )
 }
 

@@ -241,6 +241,11 @@ struct StreamPrompts(mpsc::Sender<Event>);
 
 #[async_trait]
 impl ApprovalPort for StreamPrompts {
+    /// The socket is the owner's alone.
+    fn is_private(&self) -> bool {
+        true
+    }
+
     async fn show(&self, prompt: &ApprovalPrompt) -> Result<(), String> {
         self.0
             .send(events::of_prompt(prompt))

@@ -3,23 +3,56 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use fermix_api::Request;
 use fermix_daemon::LocalPeer;
 use fermix_daemon::approvals::policy::{By, Operation, Outcome, State};
 use serde_json::json;
 
 use crate::args::{ChangeArgs, LookArgs};
+use crate::client::{ClientError, Daemon};
 use crate::output::{self, Exit};
 use crate::start::Start;
 
 /// The longest answer that is read from a terminal, in bytes.
 const MAX_ANSWER: u64 = 256;
 
-/// Carries out an operation. This is the one place that knows who does it: this process, on the
-/// file of the home.
+/// Carries out an operation. This is the one place that knows who does it: a running daemon, so that
+/// a change holds there at once; else this process, on the file of the home. Looks are always this
+/// process's, which knows the folder they are made in.
 fn apply(operation: &Operation, confirmed: bool, start: &Start) -> Result<Outcome, String> {
+    if !operation.is_look()
+        && let Some(outcome) = by_daemon(operation, confirmed, start)?
+    {
+        return Ok(outcome);
+    }
     let desk = start.policy_desk()?;
     desk.run_blocking(operation, confirmed, &By::command_line(start.cwd.clone()))
         .map_err(|error| error.to_string())
+}
+
+/// What the daemon made of it; nothing when none runs.
+fn by_daemon(
+    operation: &Operation,
+    confirmed: bool,
+    start: &Start,
+) -> Result<Option<Outcome>, String> {
+    let request = Request::Policy {
+        operation: serde_json::to_value(operation).map_err(|error| error.to_string())?,
+        confirmed,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot talk to the daemon: {error}"))?;
+    match runtime.block_on(Daemon::of(&start.home).request(&request)) {
+        Ok(mut members) => members
+            .remove("outcome")
+            .map(serde_json::from_value)
+            .transpose()
+            .map_err(|error| format!("the daemon's answer is not understood: {error}")),
+        Err(ClientError::NotRunning) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// A path as the owner writes it, from the folder they are in.

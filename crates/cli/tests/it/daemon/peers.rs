@@ -14,6 +14,10 @@ fn obedient() -> FakeModel {
     }))
 }
 
+/// Confined commands do not see the socket at all; what the daemon itself makes of its callers shows
+/// without that.
+const UNCONFINED: &str = "[sandbox.confine]\nmode = \"off\"\n";
+
 /// Ways a command may dress up the program it calls: plainly, without the runner's mark, in a
 /// session of its own, as a copy, and as an orphan of a double fork.
 fn disguises(verb: &str) -> Vec<String> {
@@ -36,7 +40,7 @@ fn disguises(verb: &str) -> Vec<String> {
 fn the_agents_own_processes_are_not_the_owner() {
     let home = TestHome::new();
     let model = obedient();
-    home.use_model(&model, "");
+    home.use_model(&model, UNCONFINED);
     let daemon = Running::start(&home);
     // The client asks for a reload without a look at its own ancestry; the others it refuses itself.
     for (verb, refusal) in [
@@ -85,7 +89,7 @@ fn what_the_agent_asks_its_own_daemon_is_delegated_and_never_waits_for_itself() 
             None => Step::call("shell", json!({ "command": seen.last_user() })),
         }
     }));
-    home.use_model(&model, "");
+    home.use_model(&model, UNCONFINED);
     let _daemon = Running::start(&home);
     let ask = |session: &str| {
         let command = format!("{binary} ask --daemon --session {session} nested question");
