@@ -3,5 +3,5 @@
 mod lives;
 mod messages;
 mod peers;
-mod running;
+pub mod running;
 mod verbs;
