@@ -3,7 +3,7 @@
 //! An answer is peeked at, validated and only then taken, so that a wrong origin cannot burn the
 //! owner's token. Nothing is written down: a restart forgets, and forgetting is a "no".
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,8 @@ pub struct Confirmations<T> {
 #[derive(Debug)]
 struct State<T> {
     live: HashMap<String, Record<T>>,
+    /// Taken, and not carried out yet.
+    being_answered: HashSet<String>,
     wrong: HashMap<PromptOrigin, VecDeque<Instant>>,
 }
 
@@ -81,6 +83,7 @@ impl<T> Default for Confirmations<T> {
         Self {
             state: Mutex::new(State {
                 live: HashMap::new(),
+                being_answered: HashSet::new(),
                 wrong: HashMap::new(),
             }),
         }
@@ -144,7 +147,9 @@ impl<T> Confirmations<T> {
         origin: &PromptOrigin,
         now: Instant,
     ) -> Result<T, ConfirmError> {
-        self.take_if(token, origin, now, |_| Ok(()))
+        let taken = self.take_if(token, origin, now, |_| Ok(()));
+        self.settled(token);
+        taken
     }
 
     /// The same, unless `fits` says in words that the answer does not suit what waits. It then goes
@@ -172,11 +177,13 @@ impl<T> Confirmations<T> {
             },
         };
         match outcome {
-            Ok(()) => state
-                .live
-                .remove(&token)
-                .and_then(|record| record.what)
-                .ok_or(ConfirmError::UnknownToken),
+            Ok(()) => {
+                let what = state.live.remove(&token).and_then(|record| record.what);
+                if what.is_some() {
+                    state.being_answered.insert(token);
+                }
+                what.ok_or(ConfirmError::UnknownToken)
+            }
             Err(ConfirmError::Expired) => {
                 state.live.remove(&token);
                 Err(ConfirmError::Expired)
@@ -198,12 +205,20 @@ impl<T> Confirmations<T> {
         self.state().live.remove(token)?.what
     }
 
-    /// Whether what was parked under `token` still waits.
+    /// What [`Confirmations::take_if`] gave out was carried out.
+    pub fn settled(&self, token: &str) {
+        let token = token.trim().to_ascii_uppercase();
+        self.state().being_answered.remove(&token);
+    }
+
+    /// Whether what was parked under `token` still waits, or its answer is being carried out.
     pub fn is_live(&self, token: &str, now: Instant) -> bool {
-        self.state()
-            .live
-            .get(token)
-            .is_some_and(|record| record.is_live(now))
+        let state = self.state();
+        state.being_answered.contains(token)
+            || state
+                .live
+                .get(token)
+                .is_some_and(|record| record.is_live(now))
     }
 
     /// How many wait for an answer.

@@ -69,7 +69,20 @@ pub async fn answer(
         origin,
         token,
     };
+    let _settled = Settled { prompts, token };
     Ok(waiting.answered(answer).await)
+}
+
+/// However carrying out ends, it ends.
+struct Settled<'a> {
+    prompts: &'a Prompts,
+    token: &'a str,
+}
+
+impl Drop for Settled<'_> {
+    fn drop(&mut self) {
+        self.prompts.settled(self.token);
+    }
 }
 
 /// A prompt as text, for a channel that has nothing better.

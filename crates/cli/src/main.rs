@@ -99,7 +99,15 @@ fn run() -> Exit {
 /// asked for JSON gets a value all the same.
 fn explain(error: &clap::Error) -> Exit {
     let as_json = std::env::args_os().any(|argument| argument == "--json");
+    let names_secrets = std::env::args_os().any(|argument| argument == "secrets");
     match error.kind() {
+        // The words of the error would repeat the argument, which is most of a secret.
+        ErrorKind::UnknownArgument if names_secrets => {
+            return output::usage(
+                as_json,
+                "a secret's value is never an argument, where every process sees it; leave it out and be asked for it, or give --stdin",
+            );
+        }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
             return Exit::Ok;

@@ -35,11 +35,12 @@ impl Start {
         environment: Environment,
         redactor: Arc<Redactor>,
     ) -> Result<Self, Exit> {
+        let as_json = std::env::args_os().any(|argument| argument == "--json");
         let home = Home::resolve(home, &environment)
-            .map_err(|error| output::failure(false, &error.to_string()))?;
+            .map_err(|error| output::failure(as_json, &error.to_string()))?;
         let executable = std::env::current_exe().map_err(|error| {
             output::failure(
-                false,
+                as_json,
                 &format!("cannot find Fermix's own program file: {error}"),
             )
         })?;

@@ -298,8 +298,17 @@ fn unsafe_folders(parts: &Parts) -> Result<Vec<String>, BuildError> {
     let named = granted
         .chain(workspace)
         .chain(read.map(|path| ("confine.extra_read", path)))
-        .chain(written.map(|path| ("confine.extra_write", path)));
+        .chain(written.map(|path| ("confine.extra_write", path)))
+        .chain(
+            settings
+                .trusted_repos
+                .iter()
+                .map(|path| ("git.trusted_repos", path)),
+        );
+    let linked = sandbox.linked_grants();
     Ok(named
+        // A grant that leads through a link opens nothing, whatever it leads to.
+        .filter(|(_, path)| !linked.iter().any(|(named, _)| named == *path))
         .filter_map(|(key, path)| match sandbox.grantable_root(path) {
             Ok(_) | Err(UnsafeRoot::NotADirectory) => None,
             Err(cause) => Some(format!(

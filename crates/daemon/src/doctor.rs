@@ -36,7 +36,7 @@ pub fn examine(patient: &Patient, look: Look) -> Vec<HealthRow> {
         ("home", &|| rows::home(patient)),
         ("config", &|| rows::config(&config)),
         ("daemon", &|| running::daemon(patient)),
-        ("store", &|| rows::store(patient)),
+        ("store", &|| rows::store(&patient.home.database())),
         ("secrets", &|| secrets::row(patient, &config)),
         ("sandbox", &|| rows::sandbox(patient, &config)),
         ("providers", &|| rows::providers(&config)),
@@ -50,6 +50,11 @@ pub fn examine(patient: &Patient, look: Look) -> Vec<HealthRow> {
         found.push(guarded("provider_probe", &|| probe::provider(&config)));
     }
     found
+}
+
+/// Whether the database at `path` can be opened and is whole. Blocks for as long as reading it takes.
+pub(crate) fn database(path: &std::path::Path) -> HealthRow {
+    rows::store(path)
 }
 
 /// How closely doctor looks.

@@ -226,6 +226,11 @@ impl Engine {
             .await;
     }
 
+    /// Reads the stores of secrets again, because one may hold another value now.
+    pub(crate) async fn refresh_secrets(&self) {
+        secrets::refresh_all(&self.assembled.secrets).await;
+    }
+
     /// Everything that can be called.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.assembled.registry

@@ -115,6 +115,16 @@ pub(crate) async fn read_all(secrets: &[StoredSecret]) {
     while reads.join_next().await.is_some() {}
 }
 
+/// Reads all of them anew: the owner has changed one.
+pub(crate) async fn refresh_all(secrets: &[StoredSecret]) {
+    let mut reads = JoinSet::new();
+    for secret in secrets {
+        let secret = secret.clone();
+        reads.spawn(async move { secret.refresh().await });
+    }
+    while reads.join_next().await.is_some() {}
+}
+
 /// Takes the values of known secrets out of what tools answer.
 pub(crate) struct KnownSecrets(pub(crate) Arc<Redactor>);
 

@@ -37,9 +37,9 @@ impl Undoing {
     ) -> Result<Undone, UndoError> {
         let conversation = conversation.map(ToString::to_string);
         let change = self.log.find(id, conversation.as_deref()).await?;
-        // The folder counts as the one the owner asks from, as it did for the change itself.
+        // What admitted the file then: a standing root, or the folder the turn was asked in.
         let scope = Scope {
-            cwd: change.path.parent().map(ToOwned::to_owned),
+            cwd: change.cwd(),
             attended: true,
             ..Scope::default()
         };

@@ -86,6 +86,11 @@ struct Blocked {
     identity: Option<Identity>,
 }
 
+/// Whether `path` is its own canonical name.
+pub(crate) fn is_itself(path: &Path, found: &Resolved) -> bool {
+    found.path.components().eq(path.components())
+}
+
 impl RootSet {
     /// Canonicalises first and compares then, so that neither a link nor a spelling brings back what
     /// is blocked or admits what is outside the home.
@@ -119,10 +124,15 @@ impl RootSet {
             blocked_parents,
         };
 
-        let resolved = |paths: &[PathBuf]| -> Vec<Resolved> {
-            paths.iter().filter_map(|path| resolve(path).ok()).collect()
+        // A grant is for a folder, not for a name: one whose name leads elsewhere by now, because a link
+        // took its place, opens nothing.
+        let as_named = |paths: &[PathBuf]| -> Vec<Resolved> {
+            paths
+                .iter()
+                .filter_map(|path| resolve(path).ok().filter(|found| is_itself(path, found)))
+                .collect()
         };
-        let granted = resolved(&settings.allowed_roots);
+        let granted = as_named(&settings.allowed_roots);
         set.granted = granted
             .iter()
             .filter(|grant| !set.blocks(grant))
@@ -136,12 +146,12 @@ impl RootSet {
             .chain(granted.iter().cloned())
             .map(|found| (found, Provenance::Mode, RootAccess::ReadWrite))
             .chain(
-                resolved(for_conversation)
+                as_named(for_conversation)
                     .into_iter()
                     .map(|found| (found, Provenance::Conversation, RootAccess::ReadWrite)),
             )
             .chain(
-                resolved(&settings.read_roots)
+                as_named(&settings.read_roots)
                     .into_iter()
                     .map(|found| (found, Provenance::Granted, RootAccess::ReadOnly)),
             );

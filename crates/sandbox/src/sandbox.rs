@@ -18,7 +18,7 @@ use crate::protected::Protected;
 use crate::read::ReadablePath;
 use crate::remedy;
 use crate::resolve::{Resolved, Unresolved, resolve};
-use crate::roots::{Root, RootSet, UnsafeRoot, safe_to_grant};
+use crate::roots::{Root, RootSet, UnsafeRoot, is_itself, safe_to_grant};
 use crate::runner::Runner;
 use crate::settings::{SandboxSettings, Scope, Surroundings};
 use crate::tree::ReadableTree;
@@ -283,6 +283,20 @@ impl Sandbox {
             path: checked.object.path,
             root: checked.root,
         })
+    }
+
+    /// Granted folders that open nothing, because their names lead through a link; with where they
+    /// lead. Either the owner wrote the link's name, or something took the folder's place.
+    pub fn linked_grants(&self) -> Vec<(PathBuf, PathBuf)> {
+        let inner = self.now();
+        let settings = &inner.settings;
+        let named = settings.allowed_roots.iter().chain(&settings.read_roots);
+        named
+            .filter_map(|path| {
+                let found = resolve(path).ok()?;
+                (!is_itself(path, &found)).then(|| (path.clone(), found.path))
+            })
+            .collect()
     }
 
     /// Records that the accident guard refused a command, and gives the words for the model.

@@ -200,7 +200,7 @@ impl AuthFile {
     }
 
     /// The whole file in its present form, with an object of providers.
-    fn document(&self) -> Result<Map<String, Value>, AuthError> {
+    pub fn document(&self) -> Result<Map<String, Value>, AuthError> {
         let contents = self.read()?;
         let invalid = |detail: String| AuthError::InvalidJson {
             path: self.path.clone(),

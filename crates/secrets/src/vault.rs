@@ -250,6 +250,17 @@ impl StoredSecret {
         &self.0.name
     }
 
+    /// Reads the value anew, whatever was read before. A store that cannot be read keeps what it gave.
+    pub async fn refresh(&self) {
+        {
+            let mut last = self.0.last.lock().await;
+            last.read = None;
+            last.failure = None;
+        }
+        // A failure is in the log, and told to whoever needs the value.
+        drop(self.value().await);
+    }
+
     /// The value. A store that fails later does not take away what it gave before.
     ///
     /// # Errors

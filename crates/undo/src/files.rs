@@ -27,6 +27,8 @@ pub struct BeforeWrite<'a> {
     pub after: &'a [u8],
     /// Folders that do not exist yet and will be made for it, the outermost first.
     pub new_folders: Vec<PathBuf>,
+    /// The folder the turn was asked in, which may be what admitted the file.
+    pub cwd: Option<PathBuf>,
 }
 
 /// What became of an undo.
@@ -62,7 +64,24 @@ impl UndoLog {
             before,
             before_bytes,
             after: Some(Digest::of(write.after)),
-            detail: json!({ "new_folders": write.new_folders }),
+            detail: json!({ "new_folders": write.new_folders, "cwd": write.cwd }),
+        })
+        .await
+    }
+
+    /// Writes down a change whose old content is not kept, so that it is not passed over when the last
+    /// change is to be taken back.
+    pub async fn unkept_write(&self, write: BeforeWrite<'_>) -> Result<ChangeId, UndoError> {
+        self.record(NewChange {
+            kind: ChangeKind::File,
+            tool: write.tool.to_owned(),
+            path: write.path.to_owned(),
+            conversation: write.conversation,
+            turn_id: write.turn_id.to_owned(),
+            before: None,
+            before_bytes: 0,
+            after: Some(Digest::of(write.after)),
+            detail: json!({ "kept": false, "cwd": write.cwd }),
         })
         .await
     }
@@ -75,6 +94,12 @@ impl UndoLog {
         sandbox: &Sandbox,
         scope: &Scope,
     ) -> Result<Restored, UndoError> {
+        if !change.is_kept() {
+            return Err(UndoError::Refused(format!(
+                "the old content of `{}` was too large or not readable, so it was not kept; earlier changes can be taken back by their number",
+                change.path.display()
+            )));
+        }
         let (objects, sandbox, scope) = (self.objects.clone(), sandbox.clone(), scope.clone());
         let wanted = change.clone();
         let restored = blocking(move || {

@@ -90,6 +90,18 @@ pub struct Change {
     pub detail: Value,
 }
 
+impl Change {
+    /// The folder the turn of the change was asked in.
+    pub fn cwd(&self) -> Option<PathBuf> {
+        self.detail.get("cwd")?.as_str().map(PathBuf::from)
+    }
+
+    /// Whether the old content was kept.
+    pub fn is_kept(&self) -> bool {
+        self.detail.get("kept") != Some(&Value::Bool(false))
+    }
+}
+
 impl UndoLog {
     /// Writes down a change that is about to be made, and forgets the oldest ones beyond the bounds.
     pub async fn record(&self, change: NewChange) -> Result<ChangeId, UndoError> {

@@ -31,7 +31,9 @@ const OVERHEAD: f64 = 1_000.0;
 pub(super) enum Failure {
     #[error("stopped")]
     Stopped,
-    #[error("no language model is configured; run `fermix setup`")]
+    #[error(
+        "no language model is connected; give a key, for example with `fermix secrets set anthropic`"
+    )]
     NoModel,
     #[error("no configured model has a window that can hold it; add one with a larger window")]
     NoWindow,

@@ -230,6 +230,12 @@ impl PolicyDesk {
             Ok(allowed) => return Ok(Err(allowed.path)),
             Err(denied) => denied,
         };
+        // The owner has opened it for reading, and is not asked at once for more.
+        if denied.reason == DenialReason::OutsideRoot
+            && let Ok(allowed) = sandbox.would_allow(path, Access::Read, scope)
+        {
+            return Ok(Err(allowed.path));
+        }
         let target = match denied.reason {
             // Within reach, and closed to writing for a reason that no grant of a folder changes.
             DenialReason::GuardedPath => return Ok(Err(denied.path)),

@@ -15,7 +15,7 @@ use crate::engine::random_hex;
 /// The row's name.
 const NAME: &str = "provider_probe";
 /// How long the provider may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A refused key is a failure; a network that is down now may be up later.
 pub(super) fn provider(configured: &Configured) -> HealthRow {

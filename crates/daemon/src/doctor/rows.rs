@@ -102,15 +102,14 @@ pub(super) fn config(configured: &Configured) -> HealthRow {
 }
 
 /// Whether the database can be opened, is whole, and which version it has.
-pub(super) fn store(patient: &Patient) -> HealthRow {
-    let path = patient.home.database();
+pub(super) fn store(path: &Path) -> HealthRow {
     let shown = path.display();
     if !path.exists() {
         return ok("store", "no database yet; the first message makes it");
     }
     let look = || -> rusqlite::Result<(String, i64, i64)> {
         let connection = rusqlite::Connection::open_with_flags(
-            &path,
+            path,
             rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
@@ -155,6 +154,14 @@ pub(super) fn sandbox(patient: &Patient, configured: &Configured) -> HealthRow {
     for missing in &confinement.missing {
         detail.push_str(&format!("; no {}: {}", missing.layer, missing.reason));
     }
+    let linked = sandbox.linked_grants();
+    for (named, target) in &linked {
+        detail.push_str(&format!(
+            "; the grant of `{}` opens nothing, because that is a link to `{}`: revoke it, and grant the folder itself if you mean it",
+            named.display(),
+            target.display()
+        ));
+    }
     if !refused.is_empty() {
         let listed: Vec<String> = refused
             .iter()
@@ -177,7 +184,8 @@ pub(super) fn sandbox(patient: &Patient, configured: &Configured) -> HealthRow {
     }
     let row = if confinement.refuses_commands {
         fail("sandbox", detail)
-    } else if confinement.missing.is_empty() && confinement.confined == "full" {
+    } else if confinement.missing.is_empty() && confinement.confined == "full" && linked.is_empty()
+    {
         ok("sandbox", detail)
     } else {
         warn("sandbox", detail)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fermix_api::HealthRow;
 use fermix_config::Config;
-use fermix_secrets::{Redactor, StoreState};
+use fermix_secrets::{AuthFile, Redactor, StoreState};
 use fermix_types::SecretStore;
 use serde_json::json;
 
@@ -64,6 +64,25 @@ fn modes(patient: &Patient) -> Vec<String> {
             let shown = path.display();
             problems.push(format!(
                 "`{shown}` can be read by others; run `chmod {right} {shown}`"
+            ));
+        }
+    }
+    let auth = patient.home.auth_file();
+    if auth.exists()
+        && let Err(error) = AuthFile::open(&auth).document()
+    {
+        problems.push(error.to_string());
+    }
+    let kept = fs::read_dir(patient.home.secrets());
+    for file in kept.into_iter().flatten().flatten() {
+        let is_private = file
+            .metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o177 == 0);
+        if !is_private {
+            let shown = file.path();
+            problems.push(format!(
+                "`{0}` is no file of yours alone, so it is not read; look who has had it, then run `chmod 600 {0}`",
+                shown.display()
             ));
         }
     }

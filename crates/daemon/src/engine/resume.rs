@@ -68,7 +68,8 @@ impl Drop for Expected {
 
 impl Expected {
     /// The grant of one of the prompts that were `shown`; nothing once none of them lives.
-    pub(super) async fn granted(mut self, shown: &Shown, prompts: &Prompts) -> Option<Resume> {
+    /// May be dropped and asked again.
+    pub(super) async fn granted(&mut self, shown: &Shown, prompts: &Prompts) -> Option<Resume> {
         loop {
             if let Ok(resume) = self.granted.try_recv() {
                 return Some(resume);

@@ -1,6 +1,7 @@
 //! One turn of the owner, from the question to the rows about what was said.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fermix_agent::{Agent, ReportOnly, Submitted, TurnEvent, TurnReport, TurnRequest, TurnStatus};
 use fermix_approvals::Prompts;
@@ -10,7 +11,7 @@ use fermix_types::{ConversationKey, TraceIds, TraceKind, TraceRow, TraceSink};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::resume::{Resumes, Shown};
+use super::resume::{Expected, Resumes, Shown};
 use super::{Engine, Question};
 use crate::assemble::BuildError;
 
@@ -27,6 +28,10 @@ pub struct Turn {
     resumes: Arc<Resumes>,
     prompts: Arc<Prompts>,
     submitted: Submitted,
+    expected: Expected,
+    /// Of the turn that has ended, while a grant may still let it go on.
+    report: Option<Option<TurnReport>>,
+    is_stopped: AtomicBool,
     has_ended: bool,
 }
 
@@ -60,8 +65,12 @@ impl Engine {
             ..TurnRequest::text(question.conversation.clone(), caller, question.text)
         };
         let asked = request.text.clone();
+        let submitted = agent.submit(request.clone(), Arc::new(ReportOnly), events.clone());
         Ok(Turn {
-            submitted: agent.submit(request.clone(), Arc::new(ReportOnly), events.clone()),
+            expected: self.resumes.expect(&submitted.turn_id),
+            report: None,
+            is_stopped: AtomicBool::new(false),
+            submitted,
             request,
             events,
             shown,
@@ -77,26 +86,30 @@ impl Engine {
 }
 
 impl Turn {
-    /// Waits for the end. `None` when a shutdown ended the turn by force. Asked again, it never
-    /// returns.
+    /// Waits for the end. `None` when a shutdown ended the turn by force. The wait may be dropped and
+    /// begun again; after the end it never returns.
     pub async fn end(&mut self) -> Option<TurnReport> {
-        if self.has_ended {
-            return std::future::pending().await;
-        }
         loop {
-            let expected = self.resumes.expect(&self.submitted.turn_id);
-            let report = (&mut self.submitted.done).await.ok();
-            if let Some(report) = &report {
-                self.record_messages(report);
+            if self.has_ended {
+                return std::future::pending().await;
             }
-            let is_answered = report
-                .as_ref()
-                .is_some_and(|report| report.status == TurnStatus::Completed);
-            let granted = if is_answered {
-                expected.granted(&self.shown, &self.prompts).await
+            if self.report.is_none() {
+                let report = (&mut self.submitted.done).await.ok();
+                if let Some(report) = &report {
+                    self.record_messages(report);
+                }
+                self.report = Some(report);
+            }
+            let is_answered = matches!(
+                &self.report,
+                Some(Some(report)) if report.status == TurnStatus::Completed
+            );
+            let granted = if is_answered && !self.is_stopped.load(Ordering::SeqCst) {
+                self.expected.granted(&self.shown, &self.prompts).await
             } else {
                 None
             };
+            let report = self.report.take().flatten();
             let Some(resume) = granted else {
                 self.has_ended = true;
                 return report;
@@ -108,11 +121,13 @@ impl Turn {
             self.submitted = self
                 .agent
                 .submit(again, Arc::new(ReportOnly), self.events.clone());
+            self.expected = self.resumes.expect(&self.submitted.turn_id);
         }
     }
 
     /// Stops it, with everything it runs. It ends within seconds.
     pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
         self.agent
             .stop_turn(&self.conversation, &self.submitted.turn_id);
     }

@@ -197,7 +197,14 @@ impl Server {
             Err(error) => return row("store", RowStatus::Fail, error.to_string()),
         };
         match tokio::time::timeout(STORE_CHECK, conversations.list_conversations(1)).await {
-            Ok(Ok(_)) => row("store", RowStatus::Ok, "the database answers"),
+            Ok(Ok(_)) => {
+                let path = self.engine.parts().home.database();
+                let verdict =
+                    tokio::task::spawn_blocking(move || crate::doctor::database(&path)).await;
+                verdict.unwrap_or_else(|_| {
+                    row("store", RowStatus::Fail, "looking at the database crashed")
+                })
+            }
             Ok(Err(error)) => row("store", RowStatus::Fail, error.to_string()),
             Err(_) => row(
                 "store",
@@ -272,6 +279,7 @@ impl Server {
         let engine = Arc::clone(&self.engine);
         match tokio::task::spawn_blocking(move || engine.reload()).await {
             Ok(Ok(reloaded)) => {
+                self.engine.refresh_secrets().await;
                 tracing::info!(
                     applied = reloaded.applied.join(","),
                     needs_restart = reloaded.needs_restart.join(","),

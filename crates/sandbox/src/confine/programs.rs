@@ -42,6 +42,14 @@ pub(super) const SETTINGS_OF_ROOT: &[&str] = &[
     "/etc/shadow-",
     "/etc/gshadow",
     "/etc/gshadow-",
+    "/etc/ssl/private",
+    "/etc/letsencrypt",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/krb5.keytab",
 ];
 
 /// Toolchains in the owner's home, readable.

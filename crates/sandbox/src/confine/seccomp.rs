@@ -56,6 +56,9 @@ const REFUSED: &[libc::c_long] = &[
 ];
 
 /// Refused unless namespaces may be nested.
+/// `open_tree_attr` of Linux 6.15, which the C library's table lacks.
+const OPEN_TREE_ATTR: libc::c_long = 467;
+
 const REFUSED_UNLESS_NESTED: &[libc::c_long] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -65,6 +68,7 @@ const REFUSED_UNLESS_NESTED: &[libc::c_long] = &[
     libc::SYS_fsconfig,
     libc::SYS_fspick,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_mount_setattr,
     libc::SYS_pivot_root,
     libc::SYS_chroot,

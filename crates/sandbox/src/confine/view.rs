@@ -1,6 +1,6 @@
 //! From policy to the view of one command: what it sees of the disk, and what it may do with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +52,8 @@ pub(crate) struct View {
     shown: BTreeMap<PathBuf, Shown>,
     closed: BTreeMap<PathBuf, MountKind>,
     links: Vec<Link>,
+    /// Folders that a command must not be able to move: what lies in them is told by its name.
+    roots: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,10 +142,14 @@ impl ViewPolicy {
                 }
             }
             for name in programs::TOOLCHAINS {
-                view.show(&home.join(name), Shown::Programs);
+                if !is_planted(&home.join(name), jail) {
+                    view.show(&home.join(name), Shown::Programs);
+                }
             }
             for name in programs::CACHES {
-                view.show(&made(home, name), Shown::Writable);
+                if !is_planted(&home.join(name), jail) {
+                    view.show(&made(home, name), Shown::Writable);
+                }
             }
         }
         for path in &jail.readable {
@@ -152,6 +158,8 @@ impl ViewPolicy {
         for path in &jail.writable {
             view.show(path, Shown::Writable);
         }
+        view.roots
+            .extend(jail.readable.iter().chain(&jail.writable).cloned());
         self.close(&mut view);
         if jail.ssh {
             // After what is closed: these are the parts of it that the owner opened.
@@ -210,10 +218,14 @@ impl ViewPolicy {
         });
         let closed_for_good = closed.clone();
         for path in closed {
+            // A link's own name holds nothing; what it leads to is closed where it really lies, also
+            // when a folder on the way is the link.
+            let Ok(path) = path.canonicalize() else {
+                continue;
+            };
             let Ok(found) = std::fs::symlink_metadata(&path) else {
                 continue;
             };
-            // A link's own name holds nothing; what it leads to is closed under its own name.
             if found.is_symlink() || !view.shows(&path) {
                 continue;
             }
@@ -248,6 +260,19 @@ impl ViewPolicy {
             }
         }
     }
+}
+
+/// Whether a name in the home leads through a link that a command may have put there: then it opens
+/// nothing of its own.
+fn is_planted(path: &Path, jail: &Jail) -> bool {
+    let Ok(target) = path.canonicalize() else {
+        return false;
+    };
+    target != path
+        && path
+            .ancestors()
+            .skip(1)
+            .any(|folder| jail.writable.iter().any(|root| folder.starts_with(root)))
 }
 
 /// A cache that is not there yet is made, if what it belongs to is there.
@@ -362,7 +387,7 @@ impl View {
                 let is_no_less = outer == **shown
                     || (outer == Shown::Writable && **shown == Shown::Programs)
                     || (outer == Shown::Programs && **shown != Shown::Writable);
-                !is_apart && is_no_less
+                !is_apart && is_no_less && !self.roots.contains(*path)
             })
             .map(|(path, _)| path.clone())
             .collect();
@@ -388,8 +413,37 @@ impl View {
                 kind: *kind,
             }))
             .collect();
+        let pins = self.pins(&mounts);
+        mounts.extend(pins);
         mounts.sort_by_key(|mount| mount.path.components().count());
         mounts
+    }
+
+    /// The folders between something that has a place of its own and the writable tree it lies in. As
+    /// mounts on themselves they cannot be renamed, and with them would go what is closed by its name.
+    fn pins(&self, mounts: &[Mount]) -> Vec<Mount> {
+        let mut pinned: BTreeSet<PathBuf> = BTreeSet::new();
+        for mount in mounts {
+            let Some(folder) = mount.path.parent() else {
+                continue;
+            };
+            let Some((around, Shown::Writable)) = self.around(folder) else {
+                continue;
+            };
+            let between = folder
+                .ancestors()
+                .take_while(|each| each.starts_with(around) && *each != around);
+            pinned.extend(between.map(Path::to_owned));
+        }
+        let has_place = |path: &PathBuf| mounts.iter().any(|mount| mount.path == *path);
+        pinned
+            .into_iter()
+            .filter(|path| !has_place(path) && path.is_dir() && !path.is_symlink())
+            .map(|path| Mount {
+                path,
+                kind: MountKind::Writable,
+            })
+            .collect()
     }
 
     pub(crate) fn links(&self) -> Vec<Link> {

@@ -11,6 +11,7 @@ use fermix_undo::{BeforeWrite, ChangeId, UndoLog};
 
 use super::file_write::failed;
 use crate::blocking::blocking;
+use crate::scope::sandbox_scope;
 
 /// A file that is ready to be written.
 pub(super) struct Planned {
@@ -44,31 +45,31 @@ pub(super) async fn write(
     let mut note = None;
     let change = if is_same {
         None
-    } else if is_unreadable {
-        note = Some(
-            "the old content is too large or not readable, so this cannot be undone".to_owned(),
-        );
-        None
     } else {
-        let new_folders = missing_folders(&path);
-        let before = existing.as_ref().map(|existing| existing.bytes.clone());
-        let change = undo
-            .before_write(BeforeWrite {
-                tool: context.tool.as_str(),
-                conversation: context.turn.conversation.as_ref().map(ToString::to_string),
-                turn_id: &context.turn.ids.turn_id,
-                path: path.path(),
-                before,
-                after: &bytes,
-                new_folders,
-            })
-            .await
-            .map_err(|error| {
-                ToolError::new(
-                    "write_failed",
-                    format!("nothing was written, because it could not be made undoable: {error}"),
-                )
-            })?;
+        let write = BeforeWrite {
+            tool: context.tool.as_str(),
+            conversation: context.turn.conversation.as_ref().map(ToString::to_string),
+            turn_id: &context.turn.ids.turn_id,
+            path: path.path(),
+            before: existing.as_ref().map(|existing| existing.bytes.clone()),
+            after: &bytes,
+            new_folders: missing_folders(&path),
+            cwd: sandbox_scope(context).cwd,
+        };
+        let recorded = if is_unreadable {
+            note = Some(
+                "the old content is too large or not readable, so this cannot be undone".to_owned(),
+            );
+            undo.unkept_write(write).await
+        } else {
+            undo.before_write(write).await
+        };
+        let change = recorded.map_err(|error| {
+            ToolError::new(
+                "write_failed",
+                format!("nothing was written, because it could not be made undoable: {error}"),
+            )
+        })?;
         Some(change)
     };
     let target = Arc::new(path);

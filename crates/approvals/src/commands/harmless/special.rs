@@ -58,18 +58,10 @@ const FIND_WORDS: &[&str] = &[
 
 /// What `git` may be told that only reads, with the options that do more.
 const GIT_READS: &[&str] = &[
-    "status",
-    "log",
-    "diff",
-    "show",
     "rev-parse",
-    "ls-files",
     "ls-tree",
-    "blame",
     "describe",
-    "shortlog",
     "rev-list",
-    "cat-file",
     "merge-base",
     "name-rev",
 ];

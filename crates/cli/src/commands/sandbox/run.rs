@@ -14,11 +14,15 @@ pub fn run(words: &[String], dry_run: bool, start: &Start) -> Exit {
         Ok(engine) => engine,
         Err(error) => return output::failure(false, &error),
     };
-    let command = words
-        .iter()
-        .map(|word| quoted(word))
-        .collect::<Vec<_>>()
-        .join(" ");
+    let command = match words {
+        // One word is a whole command, as the tool takes it.
+        [command] => command.clone(),
+        words => words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
     let decision = match engine.decide_command(&command, start.cwd.clone(), start.peer()) {
         Ok(decision) => decision,
         Err(refusal) => {
