@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use fermix_channels::commands::{Asker, NotDone, Outcome, UndoRequest};
 use fermix_sandbox::{Sandbox, Scope};
+use fermix_tools::git;
 use fermix_types::ConversationKey;
 use fermix_undo::{Change, ChangeKind, Restored, UndoError, UndoLog};
 use serde::Serialize;
@@ -38,8 +39,12 @@ impl Undoing {
         let conversation = conversation.map(ToString::to_string);
         let change = self.log.find(id, conversation.as_deref()).await?;
         // The folder counts as the one the owner asks from, as it did for the change itself.
+        let cwd = match change.kind {
+            ChangeKind::File => change.path.parent(),
+            ChangeKind::Git => Some(change.path.as_path()),
+        };
         let scope = Scope {
-            cwd: change.path.parent().map(ToOwned::to_owned),
+            cwd: cwd.map(ToOwned::to_owned),
             attended: true,
             ..Scope::default()
         };
@@ -49,7 +54,10 @@ impl Undoing {
                     .restore_file(&change, &self.sandbox, &scope)
                     .await?
             }
-            ChangeKind::Git => return Err(UndoError::Nothing(id)),
+            ChangeKind::Git => {
+                let message = git::undo::restore(&self.log, &change, &self.sandbox, scope).await?;
+                return Ok(Undone { change, message });
+            }
         };
         let path = change.path.display();
         let message = match restored {

@@ -7,6 +7,7 @@
 //! off or refused ([`configuration`], [`submodules`]), and only then Git itself ([`session`]).
 
 mod arguments;
+mod checkpoint;
 mod configuration;
 pub mod git_read;
 pub mod git_write;
@@ -17,3 +18,4 @@ mod repository;
 mod request;
 mod session;
 mod submodules;
+pub mod undo;
