@@ -13,6 +13,7 @@ pub mod git_read;
 pub mod git_write;
 mod grammar;
 mod links;
+mod on_disk;
 mod outcome;
 mod repository;
 mod request;

@@ -15,8 +15,9 @@ use fermix_types::ToolError;
 use fermix_undo::{Change, Digest, MAX_OBJECT, UndoError, UndoLog};
 
 use super::checkpoint::{Entries, FileMark, Head, Left, Place, Record};
-use super::checkpoint::{differing, entries, look, unstaged};
+use super::checkpoint::{differing, entries, unstaged};
 use super::configuration::Use;
+use super::on_disk::look;
 use super::outcome;
 use super::session::Session;
 use crate::blocking::blocking;
