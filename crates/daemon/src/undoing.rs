@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use fermix_channels::commands::{Asker, NotDone, Outcome, UndoRequest};
 use fermix_sandbox::{Sandbox, Scope};
+use fermix_tools::git;
 use fermix_types::ConversationKey;
 use fermix_undo::{Change, ChangeKind, Restored, UndoError, UndoLog};
 use serde::Serialize;
@@ -49,7 +50,10 @@ impl Undoing {
                     .restore_file(&change, &self.sandbox, &scope)
                     .await?
             }
-            ChangeKind::Git => return Err(UndoError::Nothing(id)),
+            ChangeKind::Git => {
+                let message = git::undo::restore(&self.log, &change, &self.sandbox, scope).await?;
+                return Ok(Undone { change, message });
+            }
         };
         let path = change.path.display();
         let message = match restored {

@@ -43,6 +43,25 @@ pub enum Restored {
 }
 
 impl UndoLog {
+    /// Puts `bytes` away. They stay as long as a change names them among its
+    /// [`NewChange::objects`].
+    pub async fn put(&self, bytes: Vec<u8>) -> Result<Digest, UndoError> {
+        let objects = self.objects.clone();
+        blocking(move || objects.put(&bytes)).await
+    }
+
+    /// The content that [`UndoLog::put`] put away for `change`.
+    pub async fn get(&self, change: &Change, digest: &Digest) -> Result<Vec<u8>, UndoError> {
+        let (objects, wanted) = (self.objects.clone(), digest.clone());
+        let lost = UndoError::ContentLost {
+            path: change.path.clone(),
+            objects: objects.folder().to_owned(),
+        };
+        blocking(move || Ok(objects.get(&wanted)))
+            .await?
+            .ok_or(lost)
+    }
+
     /// Puts the old content away and writes the change down. To be called before the file is
     /// touched; after a write that failed, [`UndoLog::discard`] the number.
     pub async fn before_write(&self, write: BeforeWrite<'_>) -> Result<ChangeId, UndoError> {
@@ -64,6 +83,7 @@ impl UndoLog {
             before,
             before_bytes,
             after: Some(Digest::of(write.after)),
+            objects: Vec::new(),
             detail: json!({ "new_folders": write.new_folders, "cwd": write.cwd }),
         })
         .await
@@ -81,6 +101,7 @@ impl UndoLog {
             before: None,
             before_bytes: 0,
             after: Some(Digest::of(write.after)),
+            objects: Vec::new(),
             detail: json!({ "kept": false, "cwd": write.cwd }),
         })
         .await

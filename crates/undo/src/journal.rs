@@ -54,6 +54,8 @@ pub struct NewChange {
     pub before_bytes: u64,
     /// The content afterwards.
     pub after: Option<Digest>,
+    /// Old contents besides `before` that it needs; they go when it goes.
+    pub objects: Vec<Digest>,
     /// What else its restoration needs.
     pub detail: Value,
 }
@@ -125,14 +127,10 @@ impl UndoLog {
             .store()
             .await?
             .write(move |transaction| {
-                let before: Option<String> = transaction
-                    .query_row("SELECT before FROM change WHERE id = ?1", [id.0], |row| {
-                        row.get(0)
-                    })
-                    .optional()?
-                    .flatten();
+                let gone = named_by(transaction, "= ?1", id.0)?;
+                transaction.execute("DELETE FROM change_object WHERE change_id = ?1", [id.0])?;
                 transaction.execute("DELETE FROM change WHERE id = ?1", [id.0])?;
-                unused(transaction, before.into_iter().collect())
+                unused(transaction, gone)
             })
             .await?;
         self.remove_objects(forgotten).await;
@@ -266,7 +264,13 @@ fn insert(
             change.detail.to_string(),
         ],
     )?;
-    Ok(ChangeId(transaction.last_insert_rowid()))
+    let id = transaction.last_insert_rowid();
+    let mut statement = transaction
+        .prepare("INSERT OR IGNORE INTO change_object (change_id, digest) VALUES (?1, ?2)")?;
+    for digest in &change.objects {
+        statement.execute(params![id, digest.as_str()])?;
+    }
+    Ok(ChangeId(id))
 }
 
 /// Deletes the oldest rows beyond the bounds. Gives the contents nobody needs any more.
@@ -294,17 +298,35 @@ fn prune(transaction: &Transaction<'_>, now: UnixMillis) -> Result<Vec<Digest>, 
     let Some(last) = too_old.max(too_many).max(too_large) else {
         return Ok(Vec::new());
     };
-    let gone = transaction
-        .prepare("SELECT DISTINCT before FROM change WHERE id <= ?1 AND before IS NOT NULL")?
-        .query_map([last], |row| row.get::<_, String>(0))?
-        .collect::<Result<Vec<_>, _>>()?;
+    let gone = named_by(transaction, "<= ?1", last)?;
+    transaction.execute("DELETE FROM change_object WHERE change_id <= ?1", [last])?;
     transaction.execute("DELETE FROM change WHERE id <= ?1", [last])?;
     unused(transaction, gone)
 }
 
+/// The contents that the changes need whose number is as `which` says of `id`.
+fn named_by(
+    transaction: &Transaction<'_>,
+    which: &'static str,
+    id: i64,
+) -> Result<Vec<String>, StoreError> {
+    let query = format!(
+        "SELECT before FROM change WHERE id {which} AND before IS NOT NULL
+         UNION SELECT digest FROM change_object WHERE change_id {which}"
+    );
+    let named = transaction
+        .prepare(&query)?
+        .query_map([id], |row| row.get(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(named)
+}
+
 /// Of `digests`, those that no row names.
 fn unused(transaction: &Transaction<'_>, digests: Vec<String>) -> Result<Vec<Digest>, StoreError> {
-    let mut statement = transaction.prepare("SELECT 1 FROM change WHERE before = ?1 LIMIT 1")?;
+    let mut statement = transaction.prepare(
+        "SELECT 1 FROM change WHERE before = ?1
+         UNION ALL SELECT 1 FROM change_object WHERE digest = ?1 LIMIT 1",
+    )?;
     let mut unused = Vec::new();
     for digest in digests {
         if !statement.exists([&digest])? {

@@ -25,7 +25,7 @@ impl Digest {
     }
 
     /// Reads the digits; nothing when they are none.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let is_digest = text.len() == 64
             && text
                 .bytes()

@@ -76,3 +76,60 @@ fn a_command_of_the_agent_cannot_undo() {
     assert!(run.stderr.contains("started by Fermix"), "{}", run.stderr);
     assert!(home.workspace().join("notes.txt").exists());
 }
+
+#[test]
+fn a_commit_is_taken_back() {
+    let home = TestHome::new();
+    std::fs::write(
+        home.os_home().join(".gitconfig"),
+        "[user]\nname = Owner\nemail = owner@example.org\n[init]\ndefaultBranch = main\n",
+    )
+    .unwrap();
+    let repo = home.workspace().join("repo");
+    std::fs::create_dir_all(&repo).unwrap();
+    let git = |args: &[&str]| owner_git(&home, &repo, args);
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    std::fs::write(repo.join("a.txt"), "one\n").unwrap();
+    git(&["add", "a.txt"]);
+    let before = git(&["rev-parse", "HEAD"]);
+
+    let args = json!({"command": "commit", "repo": repo, "args": ["-m", "second"]}).to_string();
+    fermix(&home, &["tools", "call", "git_write", "--args", &args]).code(0);
+    assert_ne!(git(&["rev-parse", "HEAD"]), before);
+    assert_eq!(listed(&home)[0]["kind"], "git");
+
+    let undone = fermix(&home, &["undo"]).code(0);
+    assert!(
+        undone.stdout.contains("on branch main"),
+        "{}",
+        undone.stdout
+    );
+    assert_eq!(git(&["rev-parse", "HEAD"]), before);
+    assert_eq!(git(&["diff", "--cached", "--name-only"]), "a.txt\n");
+    assert_eq!(std::fs::read(repo.join("a.txt")).unwrap(), b"one\n");
+    fermix(&home, &["undo"]).code(1);
+}
+
+/// Runs git as the owner would; its output.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the owner's own git, which no tool runs"
+)]
+fn owner_git(home: &TestHome, folder: &std::path::Path, args: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", home.os_home())
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .current_dir(folder)
+        .args(args)
+        .output()
+        .expect("git is installed");
+    assert!(
+        output.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("git prints text")
+}

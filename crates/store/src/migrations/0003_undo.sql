@@ -15,5 +15,13 @@ CREATE TABLE change (
     undone_at    INTEGER
 ) STRICT;
 
+-- What else a change needs of the old contents.
+CREATE TABLE change_object (
+    change_id INTEGER NOT NULL REFERENCES change (id) ON DELETE CASCADE,
+    digest    TEXT    NOT NULL,
+    PRIMARY KEY (change_id, digest)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX change_object_by_content ON change_object (digest);
 CREATE INDEX change_by_age ON change (at);
 CREATE INDEX change_by_content ON change (before) WHERE before IS NOT NULL;

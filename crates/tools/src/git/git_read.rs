@@ -16,6 +16,7 @@ use super::configuration::Use;
 use super::grammar::Grammar;
 use super::session::Session;
 use super::{outcome, request};
+use crate::scope::sandbox_scope;
 
 pub(super) use tables::COMMANDS;
 
@@ -102,7 +103,7 @@ pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
 async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
     let grammar = request::grammar("git_read", COMMANDS, &args.command)?;
     let arguments = arguments::parse(grammar, &args.args.unwrap_or_default())?;
-    let session = Session::open(&sandbox, &context, args.repo, Use::Read).await?;
+    let session = Session::open(&sandbox, sandbox_scope(&context), args.repo, Use::Read).await?;
     let cap = outcome::output_cap(context.max_output);
     let outcome = session.run(words(grammar, &arguments), cap).await?;
     // These report what they found by their exit code.

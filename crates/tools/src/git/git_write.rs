@@ -14,6 +14,7 @@ use std::time::Duration;
 use fermix_capability::{Audience, CallContext, Capability, RegistrationError};
 use fermix_sandbox::{Sandbox, UnsafeRoot};
 use fermix_types::{Category, PolicyClass, ToolError, ToolOutput, ToolResult};
+use fermix_undo::UndoLog;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -22,7 +23,8 @@ use super::arguments::{self, Arguments};
 use super::configuration::Use;
 use super::grammar::Grammar;
 use super::session::{Answer, Session};
-use super::{outcome, request};
+use super::{checkpoint, outcome, request};
+use crate::scope::sandbox_scope;
 
 pub(super) use tables::COMMANDS;
 
@@ -40,8 +42,8 @@ struct Args {
     args: Option<Vec<String>>,
 }
 
-/// The capability over `sandbox`.
-pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
+/// The capability over `sandbox`, whose changes `undo` can take back.
+pub fn capability(sandbox: Sandbox, undo: UndoLog) -> Result<Capability, RegistrationError> {
     Capability::builtin(
         "git_write",
         PolicyClass::ReadWrite,
@@ -109,6 +111,10 @@ pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
     .failure("invalid_path", "`repo` has a null byte or cannot be resolved.")
     .failure("invalid_working_dir", "`repo` does not exist or is no folder.")
     .failure("executable_not_found", "git is not installed.")
+    .failure(
+        "checkpoint_failed",
+        "The way back could not be put away, so nothing was done; the disk may be full.",
+    )
     .failure("git_failed", "git itself failed; its exit code and output are shown.")
     .failure("timeout", "git took longer than 120 seconds and was ended.")
     .failure("output_limit", "git printed too much; narrow the request.")
@@ -119,10 +125,10 @@ pub fn capability(sandbox: Sandbox) -> Result<Capability, RegistrationError> {
     .failure("invalid_command", "An argument cannot be passed to a program.")
     .failure("stopped", "fermix is shutting down; nothing ran.")
     .deadline(DEADLINE)
-    .handler(move |args: Args, context| run(sandbox.clone(), args, context))
+    .handler(move |args: Args, context| run(sandbox.clone(), undo.clone(), args, context))
 }
 
-async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
+async fn run(sandbox: Sandbox, undo: UndoLog, args: Args, context: CallContext) -> ToolResult {
     if args.command == "push" {
         return Err(ToolError::new(
             "push_deferred",
@@ -135,9 +141,11 @@ async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
         "pull" => Use::Fetch,
         _ => Use::Write,
     };
-    let session = Session::open(&sandbox, &context, args.repo, used_for).await?;
+    let session = Session::open(&sandbox, sandbox_scope(&context), args.repo, used_for).await?;
     let change = Change {
         session: &session,
+        undo: &undo,
+        context: &context,
         grammar,
         arguments,
         cap: outcome::output_cap(context.max_output),
@@ -159,6 +167,8 @@ async fn run(sandbox: Sandbox, args: Args, context: CallContext) -> ToolResult {
 /// One change that is about to be made.
 struct Change<'a> {
     session: &'a Session,
+    undo: &'a UndoLog,
+    context: &'a CallContext,
     grammar: &'static Grammar,
     arguments: Arguments,
     cap: usize,
@@ -178,8 +188,19 @@ impl Change<'_> {
     /// Makes the change. The repository changes here and nowhere else, so whatever has to see it
     /// before and after belongs around this call.
     async fn make(&self, words: Vec<String>) -> ToolResult {
-        let outcome = self.session.run(words, self.cap).await?;
-        outcome::answer(self.grammar.name, outcome, self.cap, 1)
+        let planned = checkpoint::Planned {
+            session: self.session,
+            undo: self.undo,
+            context: self.context,
+            command: self.grammar.name,
+            operands: &self.arguments.operands,
+        };
+        let checkpoint = checkpoint::begin(planned).await?;
+        let answer = match self.session.run(words, self.cap).await {
+            Ok(outcome) => outcome::answer(self.grammar.name, outcome, self.cap, 1),
+            Err(error) => Err(error),
+        };
+        checkpoint.finish(answer).await
     }
 
     /// Refuses to write the files of a work tree that holds the owner's startup files.

@@ -7,13 +7,16 @@
 //! off or refused ([`configuration`], [`submodules`]), and only then Git itself ([`session`]).
 
 mod arguments;
+mod checkpoint;
 mod configuration;
 pub mod git_read;
 pub mod git_write;
 mod grammar;
 mod links;
+mod on_disk;
 mod outcome;
 mod repository;
 mod request;
 mod session;
 mod submodules;
+pub mod undo;

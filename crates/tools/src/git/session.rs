@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fermix_capability::CallContext;
 use fermix_sandbox::{
     CommandOutcome, CommandSpec, Ending, Jail, Network, Sandbox, Scope, Stderr, WorkingDir,
 };
@@ -16,7 +15,6 @@ use super::configuration::{self, Screening, Setting, Use};
 use super::repository::{Purpose, Repository, broken};
 use super::submodules;
 use crate::blocking::blocking;
-use crate::scope::sandbox_scope;
 
 /// How long the command of a call may take.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
@@ -67,11 +65,10 @@ impl Session {
     /// Looks at the repository that `requested` names, and refuses what must not be used.
     pub(super) async fn open(
         sandbox: &Sandbox,
-        context: &CallContext,
+        scope: Scope,
         requested: Option<String>,
         used_for: Use,
     ) -> Result<Self, ToolError> {
-        let scope = sandbox_scope(context);
         let git = sandbox.executable("git").ok_or_else(|| {
             ToolError::new(
                 "executable_not_found",
@@ -89,6 +86,7 @@ impl Session {
         };
         let base_env = base_env(sandbox, used_for);
         let owner_files = owner_files(&base_env);
+        let cancel = scope.cancel.clone();
         let mut session = Self {
             is_trusted: used_for != Use::Read && is_trusted(sandbox, &repository.work_tree),
             sandbox: sandbox.clone(),
@@ -99,7 +97,7 @@ impl Session {
             git,
             base_env,
             owner_files,
-            cancel: context.cancel.clone(),
+            cancel,
         };
         let (is_own_work_tree, settings) = tokio::join!(
             session.compare(&session.repository),

@@ -14,6 +14,7 @@ mod git_places;
 mod git_read;
 mod git_support;
 mod git_trap;
+mod git_undo;
 mod git_write;
 mod glob;
 mod harmless;
