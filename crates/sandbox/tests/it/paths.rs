@@ -198,8 +198,12 @@ fn each_mode_admits_its_own_folders() {
 fn roots_say_where_they_come_from() {
     let mut test = TestHome::new(SandboxMode::Standard);
     std::os::unix::fs::symlink(test.home.join("project"), test.home.join("alias")).expect("linked");
-    test.settings.allowed_roots = vec![test.home.join("alias")];
+    test.settings.allowed_roots = vec![test.home.join("alias"), test.home.join("project")];
     let sandbox = test.sandbox();
+    assert_eq!(
+        sandbox.linked_grants(),
+        [(test.home.join("alias"), test.home.join("project"))]
+    );
     let roots = sandbox.roots(&Scope {
         cwd: Some(test.home.join("project")),
         ..Scope::default()

@@ -354,7 +354,10 @@ fn what_a_startup_file_is_a_link_to_is_guarded_too() {
     assert_eq!(verdict(&test, "~/.bashrc"), "guarded_path");
     assert_eq!(verdict(&test, "nvim/init.lua"), "guarded_path");
     assert_eq!(verdict(&test, "README"), "allow");
+    // A grant of the link would follow wherever a command points it; the folder itself is one.
     test.settings.allowed_roots = vec![test.home.join(".config/nvim")];
+    assert_eq!(verdict(&test, "nvim/init.lua"), "guarded_path");
+    test.settings.allowed_roots = vec![test.home.join("dotfiles/nvim")];
     assert_eq!(verdict(&test, "nvim/init.lua"), "allow");
     assert_eq!(verdict(&test, "bashrc"), "guarded_path");
 }
