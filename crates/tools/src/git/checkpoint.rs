@@ -324,7 +324,7 @@ async fn keep(planned: &Planned<'_>, before: Place) -> Result<Result<Kept, Strin
     }
     let turn = &planned.context.turn;
     let record = Record {
-        cwd: sandbox_scope(&planned.context).cwd,
+        cwd: sandbox_scope(planned.context).cwd,
         writes_files,
         head: before.head.clone(),
         index: index.map(|index| index.as_str().to_owned()),
